@@ -1,0 +1,127 @@
+#include "locks/lease.hpp"
+
+#include <algorithm>
+#include <utility>
+
+namespace leasehold {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::steady_clock;
+
+/// What separates our view from the server's: clocks that run at different speed, and the grain of
+/// the server's expiry.
+milliseconds margin(milliseconds ttl) { return ttl / 100 + milliseconds{2}; }
+
+/// The ttl of the grant itself.
+milliseconds first_ttl(const LeaseTerms& terms) {
+  return terms.max_hold > milliseconds{0} ? std::min(terms.ttl, terms.max_hold) : terms.ttl;
+}
+
+// A lease that would be shorter is not worth a heartbeat.
+constexpr milliseconds shortest_renewal{10};
+
+}  // namespace
+
+Lease::Lease(LeaseTerms terms, const LockGrant& grant, TimePoint sent)
+    : terms_(std::move(terms)),
+      margin_(margin(first_ttl(terms_))),
+      token_(grant.token),
+      took_over_from_(grant.previous),
+      granted_at_(sent),
+      kind_(terms_.kind),
+      valid_until_(trusted_until(terms_, sent)) {}
+
+Lease::TimePoint Lease::trusted_until(const LeaseTerms& terms, TimePoint sent) noexcept {
+  return sent + first_ttl(terms) - margin(first_ttl(terms));
+}
+
+milliseconds Lease::ttl_from(TimePoint now) const noexcept {
+  if (terms_.max_hold == milliseconds{0}) return terms_.ttl;
+  const auto left = std::chrono::floor<milliseconds>(granted_at_ + terms_.max_hold - now);
+  return std::min(terms_.ttl, left);
+}
+
+LossReason Lease::loss_reason() const noexcept {
+  return state() == State::lost ? reason_.load(std::memory_order_acquire) : LossReason::none;
+}
+
+Lease::TimePoint Lease::valid_until() const noexcept {
+  return valid_until_.load(std::memory_order_acquire);
+}
+
+bool Lease::valid() const noexcept {
+  if (state() != State::held || lapsed_.load()) return false;
+  if (steady_clock::now() < valid_until()) return true;
+  lapsed_.store(true);
+  return false;
+}
+
+std::chrono::microseconds Lease::held_for() const noexcept {
+  return std::chrono::duration_cast<std::chrono::microseconds>(steady_clock::now() - granted_at_);
+}
+
+Lease::TimePoint Lease::give_up_at() const noexcept { return valid_until() - margin_; }
+
+Lease::TimePoint Lease::heartbeat_due() const noexcept {
+  const auto sent = valid_until() + margin_ - terms_.ttl;
+  return sent + terms_.heartbeat_every;
+}
+
+std::optional<LockRenewal> Lease::next_renewal() const {
+  const TimePoint now = steady_clock::now();
+  const milliseconds ttl = ttl_from(now);
+  if (terms_.max_hold > milliseconds{0}) {
+    const bool reaches_further = now + ttl - margin_ > valid_until() + milliseconds{1};
+    if (ttl < shortest_renewal || !reaches_further) return std::nullopt;
+  }
+  return renewal_at(now);
+}
+
+LockRenewal Lease::renewal_at(TimePoint now) const {
+  const milliseconds ttl = ttl_from(now);
+  LockRenewal renewal;
+  renewal.name = terms_.name;
+  renewal.owner = terms_.owner;
+  renewal.metadata = terms_.metadata;
+  renewal.token = token_;
+  renewal.kind = kind();
+  renewal.ttl = ttl;
+  renewal.heartbeat_every = terms_.heartbeat_every;
+  // The last one that max_hold allows: silence after it is not a sign of death.
+  const bool limited = terms_.max_hold > milliseconds{0};
+  if (limited && now + ttl >= granted_at_ + terms_.max_hold - milliseconds{1}) {
+    renewal.heartbeat_every = std::max(renewal.heartbeat_every, ttl);
+  }
+  renewal.renewals = renewals_.load(std::memory_order_relaxed) + 1;
+  renewal.held = std::chrono::duration_cast<milliseconds>(now - granted_at_);
+  return renewal;
+}
+
+void Lease::renewed(const LockRenewal& renewal, TimePoint sent) noexcept {
+  renewals_.store(renewal.renewals, std::memory_order_relaxed);
+  const TimePoint until = sent + renewal.ttl - margin_;
+  // Two renewals may overlap (a manual one and one of the keep-alive): the later promise counts.
+  TimePoint known = valid_until();
+  while (known < until && !valid_until_.compare_exchange_weak(known, until)) {
+  }
+}
+
+bool Lease::end(State state) noexcept {
+  State expected = State::held;
+  return state_.compare_exchange_strong(expected, state, std::memory_order_acq_rel);
+}
+
+bool Lease::end_released() noexcept { return end(State::released); }
+
+bool Lease::end_lost(LossReason reason) noexcept {
+  LossReason none = LossReason::none;
+  reason_.compare_exchange_strong(none, reason, std::memory_order_acq_rel);
+  return end(State::lost);
+}
+
+std::function<void(const LockLoss&)> Lease::take_on_lost() noexcept {
+  return std::exchange(terms_.on_lost, nullptr);
+}
+
+}  // namespace leasehold

@@ -1,0 +1,120 @@
+#include "leasehold/lock_client.hpp"
+
+#include <algorithm>
+#include <set>
+
+#include "leasehold/errors.hpp"
+#include "locks/acquire.hpp"
+#include "locks/acquire_all.hpp"
+#include "locks/lock_core.hpp"
+#include "locks/validation.hpp"
+#include "redis/redis_lock_store.hpp"
+
+namespace leasehold {
+namespace {
+
+std::shared_ptr<LockCore> make_core(std::shared_ptr<RedisLink> link,
+                                    std::shared_ptr<RedisLink> renewal_link,
+                                    const LockClientOptions& options) {
+  check_keep_time("keep_stale_records", options.keep_stale_records);
+  check_keep_time("keep_counters", options.keep_counters);
+  const RunnerId runner = options.runner ? *options.runner : RunnerId::of_this_process();
+  auto store = std::make_unique<RedisLockStore>(
+      std::move(link), std::move(renewal_link),
+      RedisLockStore::Options{runner, options.keep_stale_records, options.keep_counters});
+  return std::make_shared<LockCore>(std::move(store), runner, options);
+}
+
+RedisOptions for_renewals(RedisOptions options) {
+  options.connections = 1;
+  return options;
+}
+
+}  // namespace
+
+LockClient::LockClient(std::string_view uri, LockClientOptions options)
+    : core_(make_core(connect_redis(uri, options.redis),
+                      connect_redis(uri, for_renewals(options.redis)), options)) {}
+
+LockClient::LockClient(std::shared_ptr<RedisLink> link, LockClientOptions options) {
+  if (!link) throw InvalidArgument("LockClient: the link is null");
+  core_ = make_core(link, link, options);
+}
+
+LockClient::LockClient(LockClient&&) noexcept = default;
+LockClient& LockClient::operator=(LockClient&&) noexcept = default;
+LockClient::~LockClient() = default;
+
+Acquisition LockClient::acquire(std::string_view name, const LockOptions& options,
+                                std::stop_token stop) {
+  check_lock_name(name);
+  check_lock_options(options);
+  return AcquireCall{core_, name, options, std::move(stop)}.run();
+}
+
+SetAcquisition LockClient::acquire_all(const std::vector<std::string>& names,
+                                       const LockOptions& options, std::stop_token stop) {
+  return AcquireAllCall{core_, names, options, std::move(stop)}.run();
+}
+
+std::optional<LockRecord> LockClient::status(std::string_view name) {
+  check_lock_name(name);
+  return core_->store->status(name);
+}
+
+std::vector<LockRecord> LockClient::list(std::string_view pattern) {
+  std::vector<LockRecord> records;
+  visit(pattern, [&](const LockRecord& record) {
+    records.push_back(record);
+    return true;
+  });
+  std::sort(records.begin(), records.end(),
+            [](const auto& a, const auto& b) { return a.name < b.name; });
+  // A walk over a key space that changes may meet a key twice.
+  records.erase(std::unique(records.begin(), records.end(),
+                            [](const auto& a, const auto& b) { return a.name == b.name; }),
+                records.end());
+  return records;
+}
+
+void LockClient::visit(std::string_view pattern,
+                       const std::function<bool(const LockRecord&)>& visitor) {
+  check_lock_pattern(pattern);
+  core_->store->visit(pattern, visitor);
+}
+
+std::vector<LockRecord> LockClient::cleanup_stale(std::string_view pattern) {
+  check_lock_pattern(pattern);
+  return core_->store->remove_stale(pattern);
+}
+
+std::optional<LockRecord> LockClient::force_release(std::string_view name) {
+  check_lock_name(name);
+  auto previous = core_->store->force_release(name);
+  if (previous) core_->telemetry.record({.type = LockEventType::forced, .name = name});
+  return previous;
+}
+
+LockStats LockClient::stats(StatsScope scope) {
+  LockStats stats = core_->telemetry.snapshot();
+  stats.heartbeats_active = core_->keep_alive.active();
+  stats.waiters_evicted = core_->store->waiters_evicted();
+  if (scope == StatsScope::process) return stats;
+
+  LockCensus census;
+  for (const LockRecord& record : list()) {
+    ++census.total;
+    if (record.state == LockState::stale) {
+      ++census.stale;
+      continue;
+    }
+    ++census.active;
+    if (record.runner == core_->runner.str()) ++census.mine;
+  }
+  stats.census = census;
+  return stats;
+}
+
+const RunnerId& LockClient::runner() const noexcept { return core_->runner; }
+
+}  // namespace leasehold

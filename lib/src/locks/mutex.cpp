@@ -1,0 +1,59 @@
+#include "leasehold/mutex.hpp"
+
+#include "locks/validation.hpp"
+
+namespace leasehold {
+
+using std::chrono::milliseconds;
+
+Mutex::Mutex(LockClient& client, std::string name, LockOptions options)
+    : client_(client), name_(std::move(name)), options_(std::move(options)) {
+  check_lock_name(name_);
+  check_lock_options(options_);
+}
+
+void Mutex::lock() { acquire(LockOptions::forever); }
+
+bool Mutex::try_lock() { return acquire(milliseconds{0}); }
+
+bool Mutex::acquire(milliseconds wait) {
+  using std::chrono::steady_clock;
+  const bool forever = wait == LockOptions::forever;
+  const auto deadline =
+      forever ? steady_clock::time_point::max()
+              : steady_clock::now() +
+                    std::clamp(wait, milliseconds{0}, milliseconds{std::chrono::hours{24 * 365}});
+  {
+    std::unique_lock guard(mutex_);
+    if (!unlocked_.wait_until(guard, deadline, [this] { return !taken_; })) return false;
+    taken_ = true;
+  }
+  LockOptions options = options_;
+  options.on_conflict = OnConflict::wait;
+  options.wait = forever
+                     ? wait
+                     : std::max(milliseconds{0},
+                                std::chrono::ceil<milliseconds>(deadline - steady_clock::now()));
+  try {
+    if (auto acquired = client_.acquire(name_, options)) {
+      held_.emplace(*std::move(acquired));
+      return true;
+    }
+  } catch (...) {
+    unlock();
+    throw;
+  }
+  unlock();
+  return false;
+}
+
+void Mutex::unlock() noexcept {
+  held_.reset();
+  {
+    const std::lock_guard guard(mutex_);
+    taken_ = false;
+  }
+  unlocked_.notify_one();
+}
+
+}  // namespace leasehold

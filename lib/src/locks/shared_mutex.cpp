@@ -1,0 +1,130 @@
+#include "leasehold/shared_mutex.hpp"
+
+#include <algorithm>
+
+#include "locks/validation.hpp"
+
+namespace leasehold {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::steady_clock;
+
+steady_clock::time_point deadline_after(milliseconds wait) {
+  if (wait == LockOptions::forever) return steady_clock::time_point::max();
+  const milliseconds longest = std::chrono::hours{24 * 365};
+  return steady_clock::now() + std::clamp(wait, milliseconds{0}, longest);
+}
+
+LockOptions until(steady_clock::time_point deadline, LockOptions options) {
+  options.on_conflict = OnConflict::wait;
+  options.wait = LockOptions::forever;
+  if (deadline != steady_clock::time_point::max()) {
+    const auto left = std::chrono::ceil<milliseconds>(deadline - steady_clock::now());
+    options.wait = std::max(milliseconds{0}, left);
+  }
+  return options;
+}
+
+}  // namespace
+
+SharedMutex::SharedMutex(LockClient& client, std::string name, LockOptions options)
+    : lock_(client, std::move(name)), options_(std::move(options)) {
+  check_lock_options(options_);
+}
+
+bool SharedMutex::acquire(milliseconds wait) {
+  const auto deadline = deadline_after(wait);
+  {
+    std::unique_lock guard(mutex_);
+    ++waiting_writers_;
+    const bool free = changed_.wait_until(
+        guard, deadline, [this] { return !writer_ && readers_ == 0 && readers_first_ == 0; });
+    --waiting_writers_;
+    if (free) writer_ = true;
+    if (!free) {
+      changed_.notify_all();  // readers that let us go first
+      return false;
+    }
+  }
+  try {
+    if (auto acquired = lock_.write(until(deadline, options_))) {
+      const std::lock_guard guard(mutex_);
+      write_lock_.emplace(*std::move(acquired));
+      return true;
+    }
+  } catch (...) {
+    leave_gate_as_writer();
+    throw;
+  }
+  leave_gate_as_writer();
+  return false;
+}
+
+void SharedMutex::unlock() noexcept {
+  std::optional<Lock> lock;
+  {
+    const std::lock_guard guard(mutex_);
+    lock.swap(write_lock_);
+  }
+  lock.reset();  // released before another thread of this process may ask for it
+  leave_gate_as_writer();
+}
+
+bool SharedMutex::acquire_shared(milliseconds wait) {
+  const auto deadline = deadline_after(wait);
+  {
+    std::unique_lock guard(mutex_);
+    ++waiting_readers_;
+    const bool free = changed_.wait_until(guard, deadline, [this] {
+      return !writer_ && (waiting_writers_ == 0 || readers_first_ > 0);
+    });
+    --waiting_readers_;
+    if (free && readers_first_ > 0) --readers_first_;
+    if (!free) {
+      readers_first_ = std::min(readers_first_, waiting_readers_);
+      changed_.notify_all();  // a writer that let us go first
+      return false;
+    }
+    ++readers_;
+  }
+  try {
+    if (auto acquired = lock_.read(until(deadline, options_))) {
+      const std::lock_guard guard(mutex_);
+      read_locks_.push_back(*std::move(acquired));
+      return true;
+    }
+  } catch (...) {
+    leave_gate_as_reader();
+    throw;
+  }
+  leave_gate_as_reader();
+  return false;
+}
+
+void SharedMutex::unlock_shared() noexcept {
+  std::optional<Lock> lock;
+  {
+    // Which one of ours does not matter: each stands for one reader.
+    const std::lock_guard guard(mutex_);
+    lock.emplace(std::move(read_locks_.back()));
+    read_locks_.pop_back();
+  }
+  lock.reset();
+  leave_gate_as_reader();
+}
+
+void SharedMutex::leave_gate_as_writer() noexcept {
+  const std::lock_guard guard(mutex_);
+  writer_ = false;
+  readers_first_ = waiting_readers_;
+  changed_.notify_all();
+}
+
+void SharedMutex::leave_gate_as_reader() noexcept {
+  const std::lock_guard guard(mutex_);
+  --readers_;
+  changed_.notify_all();
+}
+
+}  // namespace leasehold

@@ -1,0 +1,234 @@
+#include "redis/connection.hpp"
+
+#include <hiredis/hiredis.h>
+#include <poll.h>
+#include <sys/socket.h>
+
+#include <array>
+#include <cerrno>
+#include <charconv>
+#include <system_error>
+
+#include "leasehold/errors.hpp"
+#include "redis/redis_errors.hpp"
+
+namespace leasehold {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::steady_clock;
+
+timeval to_timeval(milliseconds duration) {
+  return {duration.count() / 1000, (duration.count() % 1000) * 1000};
+}
+
+/// At least a millisecond: to the socket zero means "for ever".
+milliseconds until(Connection::Deadline deadline) {
+  return std::max(milliseconds{1}, std::chrono::ceil<milliseconds>(deadline - steady_clock::now()));
+}
+
+std::string system_message(int error) { return std::generic_category().message(error); }
+
+RedisReply convert(const redisReply& from) {
+  RedisReply to;
+  using Type = RedisReply::Type;
+  switch (from.type) {
+    case REDIS_REPLY_STATUS:
+      to.type = Type::status;
+      to.text.assign(from.str, static_cast<std::size_t>(from.len));
+      break;
+    case REDIS_REPLY_ERROR:
+      to.type = Type::error;
+      to.text.assign(from.str, static_cast<std::size_t>(from.len));
+      break;
+    case REDIS_REPLY_STRING:
+      to.type = Type::string;
+      to.text.assign(from.str, static_cast<std::size_t>(from.len));
+      break;
+    case REDIS_REPLY_INTEGER:
+      to.type = Type::integer;
+      to.integer = from.integer;
+      break;
+    case REDIS_REPLY_ARRAY:
+      to.type = Type::array;
+      to.elements.reserve(from.elements);
+      for (std::size_t i = 0; i < from.elements; ++i) {
+        to.elements.push_back(convert(*from.element[i]));
+      }
+      break;
+    default:  // nil; the types of RESP3 are never asked for
+      break;
+  }
+  return to;
+}
+
+void append_number(std::string& out, char mark, std::size_t number) {
+  std::array<char, 24> digits;
+  const auto end = std::to_chars(digits.data(), digits.data() + digits.size(), number).ptr;
+  out += mark;
+  out.append(digits.data(), end);
+  out += "\r\n";
+}
+
+}  // namespace
+
+void encode(RedisCommand command, std::string& out) {
+  append_number(out, '*', command.size());
+  for (const std::string_view argument : command) {
+    append_number(out, '$', argument.size());
+    out += argument;
+    out += "\r\n";
+  }
+}
+
+void Connection::FreeContext::operator()(redisContext* context) const noexcept {
+  redisFree(context);
+}
+
+Connection::Connection(RedisUri uri, milliseconds connect_timeout)
+    : uri_(std::move(uri)), connect_timeout_(connect_timeout) {}
+
+Connection::~Connection() = default;
+
+void Connection::connect() {
+  const timeval timeout = to_timeval(connect_timeout_);
+  context_.reset(uri_.socket.empty()
+                     ? redisConnectWithTimeout(uri_.host.c_str(), uri_.port, timeout)
+                     : redisConnectUnixWithTimeout(uri_.socket.c_str(), timeout));
+  if (!context_) throw Unavailable(uri_.display() + ": out of memory");
+  if (context_->err != 0) {
+    const std::string why = context_->errstr;
+    close();
+    throw Unavailable(uri_.display() + ": cannot connect: " + why);
+  }
+  receive_timeout_ = milliseconds{0};
+  try {
+    greet();
+  } catch (const Broken& broken) {
+    close();
+    throw Unavailable(uri_.display() + ": cannot connect: " + broken.why);
+  } catch (...) {
+    close();
+    throw;
+  }
+}
+
+void Connection::greet() {
+  std::string bytes;
+  const auto ask = [&](std::initializer_list<std::string_view> words) {
+    encode({words.begin(), words.size()}, bytes);
+  };
+  if (!uri_.user.empty()) {
+    ask({"AUTH", uri_.user, uri_.password});
+  } else if (!uri_.password.empty()) {
+    ask({"AUTH", uri_.password});
+  }
+  const std::string database = std::to_string(uri_.database);
+  // Also without a password or a database something is asked: only an answer proves that there is
+  // a Redis at the other end which lets us in.
+  ask({"SELECT", database});
+  const Deadline deadline = steady_clock::now() + connect_timeout_;
+  if (send(bytes, deadline) != bytes.size()) throw Broken{"connection closed by the server"};
+  if (!uri_.password.empty()) check_let_in(receive(deadline));
+  checked(receive(deadline), uri_.display());
+}
+
+void Connection::check_let_in(RedisReply&& reply) const {
+  // A server that does not know AUTH repeats its arguments, or the beginning of them.
+  if (reply.type == RedisReply::Type::error &&
+      (reply.text.find("with args") != std::string::npos ||
+       reply.text.find(uri_.password) != std::string::npos)) {
+    throw ServerRefused(ServerRefused::Reason::authentication,
+                        uri_.display() +
+                            ": the server does not accept AUTH, leave user and password out of the "
+                            "URI (its answer contains the password and is not shown)");
+  }
+  checked(std::move(reply), uri_.display());
+}
+
+bool Connection::hung_up() const noexcept {
+  char byte = 0;
+  const ssize_t got = recv(context_->fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT);
+  // Bytes that nobody asked for mean that we and the server no longer agree: as good as closed.
+  return !(got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK));
+}
+
+std::size_t Connection::send(std::string_view bytes, Deadline deadline) {
+  std::size_t sent = 0;
+  while (sent < bytes.size()) {
+    const ssize_t now =
+        ::send(context_->fd, bytes.data() + sent, bytes.size() - sent, MSG_NOSIGNAL | MSG_DONTWAIT);
+    if (now >= 0) {
+      sent += static_cast<std::size_t>(now);
+    } else if (errno == EAGAIN || errno == EWOULDBLOCK) {
+      pollfd writable{context_->fd, POLLOUT, 0};
+      if (poll(&writable, 1, static_cast<int>(until(deadline).count())) == 0) break;
+    } else if (errno != EINTR) {
+      break;
+    }
+  }
+  return sent;
+}
+
+void Connection::set_receive_timeout(Deadline deadline) {
+  // A system call is saved as long as the remaining time is about what the socket has already.
+  const milliseconds wanted = until(deadline);
+  if (receive_timeout_ >= wanted && receive_timeout_ - wanted <= wanted / 8) return;
+  const timeval timeout = to_timeval(wanted);
+  setsockopt(context_->fd, SOL_SOCKET, SO_RCVTIMEO, &timeout, sizeof timeout);
+  receive_timeout_ = wanted;
+}
+
+/// A reply that has arrived completely, if there is one.
+std::optional<RedisReply> Connection::parse() {
+  void* raw = nullptr;
+  if (redisReaderGetReply(context_->reader, &raw) != REDIS_OK) {
+    throw Broken{std::string("not a Redis reply: ") + context_->reader->errstr};
+  }
+  if (raw == nullptr) return std::nullopt;
+  const std::unique_ptr<void, void (*)(void*)> owned(raw, freeReplyObject);
+  return convert(*static_cast<redisReply*>(raw));
+}
+
+/// False if nothing arrived within the time-out of the socket.
+bool Connection::read_some() {
+  std::array<char, 16 * 1024> buffer;
+  const ssize_t got = recv(context_->fd, buffer.data(), buffer.size(), 0);
+  if (got > 0) {
+    redisReaderFeed(context_->reader, buffer.data(), static_cast<std::size_t>(got));
+    return true;
+  }
+  if (got == 0) throw Broken{"connection closed by the server"};
+  if (errno == EAGAIN || errno == EWOULDBLOCK) return false;
+  if (errno != EINTR) throw Broken{system_message(errno)};
+  return true;
+}
+
+void Connection::read_in_time(Deadline deadline) {
+  set_receive_timeout(deadline);
+  if (!read_some()) throw Broken{"no reply within the time-out"};
+}
+
+void Connection::await_bytes(Deadline deadline) {
+  if (context_->reader->pos == context_->reader->len) read_in_time(deadline);
+}
+
+RedisReply Connection::receive(Deadline deadline) {
+  for (;;) {
+    if (auto reply = parse()) return std::move(*reply);
+    read_in_time(deadline);
+  }
+}
+
+std::optional<RedisReply> Connection::receive_or_wake(Deadline deadline, int wake_fd) {
+  for (;;) {
+    if (auto reply = parse()) return reply;
+    if (steady_clock::now() >= deadline) return std::nullopt;
+    std::array<pollfd, 2> waits{pollfd{context_->fd, POLLIN, 0}, pollfd{wake_fd, POLLIN, 0}};
+    const int ready = poll(waits.data(), waits.size(), static_cast<int>(until(deadline).count()));
+    if (ready > 0 && waits[1].revents != 0) return std::nullopt;
+    if (ready > 0) read_some();
+  }
+}
+
+}  // namespace leasehold

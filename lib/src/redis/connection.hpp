@@ -1,0 +1,73 @@
+#pragma once
+
+#include <chrono>
+#include <memory>
+#include <optional>
+#include <string_view>
+
+#include "leasehold/redis_link.hpp"
+#include "redis/redis_uri.hpp"
+
+struct redisContext;
+
+namespace leasehold {
+
+/// One socket to Redis, and the only user of hiredis (0.14 and 1.x). Not thread-safe.
+class Connection {
+ public:
+  using Deadline = std::chrono::steady_clock::time_point;
+
+  /// The connection broke or fell silent; what was sent may have been executed.
+  struct Broken {
+    std::string why;
+  };
+
+  Connection(RedisUri uri, std::chrono::milliseconds connect_timeout);
+  ~Connection();
+
+  bool open() const noexcept { return context_ != nullptr; }
+
+  /// Connects, authenticates and selects the database.
+  /// Throws Unavailable or ServerRefused.
+  void connect();
+
+  /// Whether the server hung up while nothing was asked of it.
+  bool hung_up() const noexcept;
+
+  /// Returns how many bytes were handed to the kernel: fewer than given if the connection broke.
+  std::size_t send(std::string_view bytes, Deadline deadline);
+
+  /// Waits until the next reply has arrived, or a part of it. Throws Broken.
+  void await_bytes(Deadline deadline);
+
+  /// The next reply. Throws Broken.
+  RedisReply receive(Deadline deadline);
+
+  /// The next reply if one arrives before the deadline and before `wake_fd` becomes readable.
+  /// Throws Broken.
+  std::optional<RedisReply> receive_or_wake(Deadline deadline, int wake_fd);
+
+  void close() noexcept { context_.reset(); }
+
+ private:
+  struct FreeContext {
+    void operator()(redisContext* context) const noexcept;
+  };
+
+  void greet();
+  std::optional<RedisReply> parse();
+  bool read_some();
+  void read_in_time(Deadline deadline);
+  void check_let_in(RedisReply&& reply) const;
+  void set_receive_timeout(Deadline deadline);
+
+  const RedisUri uri_;
+  const std::chrono::milliseconds connect_timeout_;
+  std::unique_ptr<redisContext, FreeContext> context_;
+  std::chrono::milliseconds receive_timeout_{0};  // as the socket has it
+};
+
+/// Appends a command as Redis reads it.
+void encode(RedisCommand command, std::string& out);
+
+}  // namespace leasehold

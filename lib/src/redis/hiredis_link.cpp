@@ -1,0 +1,78 @@
+#include <algorithm>
+#include <memory>
+
+#include "leasehold/errors.hpp"
+#include "leasehold/redis_link.hpp"
+#include "redis/redis_uri.hpp"
+#include "redis/shared_connection.hpp"
+#include "redis/subscription.hpp"
+
+namespace leasehold {
+namespace {
+
+using std::chrono::milliseconds;
+
+class HiredisLink final : public RedisLink {
+ public:
+  HiredisLink(const RedisUri& uri, const RedisOptions& options)
+      : uri_(uri),
+        where_(uri.display()),
+        connect_timeout_(options.connect_timeout),
+        command_timeout_(options.command_timeout) {
+    for (std::size_t i = 0; i < options.connections; ++i) {
+      connections_.push_back(std::make_unique<SharedConnection>(uri, options.connect_timeout));
+    }
+  }
+
+  std::vector<RedisReply> pipeline(std::span<const RedisCommand> commands,
+                                   milliseconds timeout) override {
+    if (commands.empty()) return {};
+    return least_loaded().execute(commands, timeout);
+  }
+
+  std::vector<RedisReply> pipeline(std::span<const RedisCommand> commands) override {
+    return pipeline(commands, command_timeout_);
+  }
+
+  std::unique_ptr<RedisSubscription> subscribe(std::string channel,
+                                               std::function<void(std::string_view)> on_message,
+                                               std::function<void()> on_subscribed) override {
+    return std::make_unique<Subscription>(uri_, connect_timeout_, std::move(channel),
+                                          std::move(on_message), std::move(on_subscribed));
+  }
+
+  std::string where() const override { return where_; }
+
+ private:
+  SharedConnection& least_loaded() {
+    return **std::min_element(connections_.begin(), connections_.end(),
+                              [](const auto& a, const auto& b) { return a->load() < b->load(); });
+  }
+
+  const RedisUri uri_;
+  const std::string where_;
+  const milliseconds connect_timeout_;
+  const milliseconds command_timeout_;
+  std::vector<std::unique_ptr<SharedConnection>> connections_;
+};
+
+void check_timeout(const char* what, milliseconds value) {
+  if (value < milliseconds{1} || value > milliseconds{600'000}) {
+    throw InvalidArgument(std::string(what) + " of " + std::to_string(value.count()) +
+                          " ms: allowed are 1 ms to 10 min");
+  }
+}
+
+}  // namespace
+
+std::shared_ptr<RedisLink> connect_redis(std::string_view uri, const RedisOptions& options) {
+  check_timeout("connect_timeout", options.connect_timeout);
+  check_timeout("command_timeout", options.command_timeout);
+  if (options.connections < 1 || options.connections > 256) {
+    throw InvalidArgument("connections of " + std::to_string(options.connections) +
+                          ": allowed are 1 to 256");
+  }
+  return std::make_shared<HiredisLink>(RedisUri::parse(uri), options);
+}
+
+}  // namespace leasehold

@@ -1,0 +1,79 @@
+#include "redis/redis_errors.hpp"
+
+#include <algorithm>
+#include <array>
+
+namespace leasehold {
+namespace {
+
+using Reason = ServerRefused::Reason;
+
+struct Explanation {
+  std::string_view code;
+  Reason reason;
+  std::string_view advice;
+};
+
+constexpr std::array explanations{
+    Explanation{"WRONGPASS", Reason::authentication, "wrong user or password in the URI"},
+    Explanation{"ERR invalid password", Reason::authentication, "wrong password in the URI"},
+    Explanation{"ERR AUTH", Reason::authentication, "the URI has a password, the server has none"},
+    Explanation{"ERR Client sent AUTH", Reason::authentication,
+                "the URI has a password, the server has none"},
+    Explanation{"NOAUTH", Reason::authentication, "the server wants a password: add it to the URI"},
+    Explanation{"NOPERM", Reason::permission, "the user may not run this command or use this key"},
+    // How Redis 6 and 7.0, and 7.2, say NOPERM of a command inside a script.
+    Explanation{"ERR The user executing the script", Reason::permission,
+                "the user may not run a command that a script of ours needs"},
+    Explanation{"The user executing the script", Reason::permission,
+                "the user may not run a command that a script of ours needs"},
+    Explanation{"ERR ACL failure in script", Reason::permission,
+                "the user may not run a command that a script of ours needs"},
+    Explanation{"WRONGTYPE", Reason::wrong_type,
+                "another program uses this key for something else"},
+    Explanation{"OOM", Reason::out_of_memory, "the server is at its memory limit (maxmemory)"},
+    Explanation{"READONLY", Reason::read_only, "this is a replica: point the URI at the primary"},
+    Explanation{"LOADING", Reason::loading, "the server is still reading its data set"},
+    Explanation{"MASTERDOWN", Reason::loading, "the replica has no link to its primary"},
+    Explanation{"BUSY", Reason::busy, "a script blocks the server"},
+    Explanation{"MISCONF", Reason::other, "the server cannot save its data and refuses writes"},
+    Explanation{"MOVED", Reason::other, "Redis Cluster is not supported"},
+    Explanation{"CROSSSLOT", Reason::other, "Redis Cluster is not supported"},
+};
+
+/// Redis before 7 wraps the errors of commands inside a script, once or twice: "ERR Error running
+/// script (call to f_…): @user_script:3: WRONGTYPE …" or "…: @user_script:3: @user_script: 3: -OOM
+/// …".
+std::string_view without_script_frame(std::string_view error) {
+  if (!error.starts_with("ERR Error running script")) return error;
+  constexpr std::string_view place = "@user_script:";
+  std::string_view inner = error.substr(std::min(error.find(place), error.size()));
+  while (inner.starts_with(place)) {
+    inner.remove_prefix(
+        std::min(inner.find_first_not_of(" 0123456789", place.size()), inner.size()));
+    if (!inner.starts_with(": ")) return error;  // a frame of a kind that we do not know
+    inner.remove_prefix(2);
+  }
+  if (inner.starts_with('-')) inner.remove_prefix(1);
+  return inner.empty() ? error : inner;
+}
+
+}  // namespace
+
+ServerRefused explain(std::string_view error_reply, const std::string& where) {
+  const std::string_view error = without_script_frame(error_reply);
+  for (const auto& known : explanations) {
+    if (error.starts_with(known.code)) {
+      return {known.reason,
+              where + ": " + std::string(known.advice) + " (" + std::string(error) + ")"};
+    }
+  }
+  return {Reason::other, where + ": " + std::string(error)};
+}
+
+RedisReply&& checked(RedisReply&& reply, const std::string& where) {
+  if (reply.type == RedisReply::Type::error) throw explain(reply.text, where);
+  return std::move(reply);
+}
+
+}  // namespace leasehold

@@ -1,0 +1,65 @@
+#pragma once
+
+#include <atomic>
+#include <memory>
+
+#include "leasehold/redis_link.hpp"
+#include "leasehold/runner_id.hpp"
+#include "locks/lock_store.hpp"
+#include "redis/lock_value.hpp"
+
+namespace leasehold {
+
+/// Locks in Redis: one key a lock, one for its token counter, and three more while it is shared or
+/// somebody waits for it. Each call is one script; a claim that meets a conflict is two.
+class RedisLockStore final : public LockStore {
+ public:
+  struct Options {
+    RunnerId runner;
+    std::chrono::milliseconds linger;         ///< see LockClientOptions::keep_stale_records
+    std::chrono::milliseconds keep_counters;  ///< see LockClientOptions::keep_counters
+  };
+
+  /// Renewals travel on a link of their own, so that nothing that is slow can delay them.
+  RedisLockStore(std::shared_ptr<RedisLink> link, std::shared_ptr<RedisLink> renewal_link,
+                 const Options& options);
+
+  std::optional<FencingToken> take_free(const LockClaim& claim) override;
+  std::vector<std::optional<FencingToken>> take_free(std::span<const LockClaim> claims) override;
+  ClaimOutcome claim(const LockClaim& claim) override;
+  void renew(std::span<LockRenewal> renewals, std::chrono::milliseconds timeout) override;
+  std::vector<Standing> verify(std::span<const LockGrantId> grants,
+                               std::chrono::milliseconds timeout) override;
+  ReleaseResult release(std::string_view name, std::string_view owner) override;
+  std::vector<ReleaseResult> release_all(std::span<const LockGrantId> grants) override;
+  RenewalResult downgrade(const LockRenewal& renewal) override;
+  void resize(std::string_view name, int permits) override;
+  void watch_lines(std::span<LineWatch> lines) override;
+  std::unique_ptr<LockListener> listen(std::function<void(const LockMessage&)> handler) override;
+  std::uint64_t waiters_evicted() const override { return evicted_.load(); }
+  std::optional<LockRecord> status(std::string_view name) override;
+  void visit(std::string_view pattern,
+             const std::function<bool(const LockRecord&)>& visitor) override;
+  std::vector<LockRecord> remove_stale(std::string_view pattern) override;
+  std::optional<LockRecord> force_release(std::string_view name) override;
+  std::string where() const override { return link_->where(); }
+
+ private:
+  struct TakeFree;
+  ReleaseResult to_release_result(const RedisReply& reply);
+  std::string value_for(const LockClaim& claim) const;
+  std::string value_for(const LockRenewal& renewal) const;
+  void visit_stored(std::string_view pattern,
+                    const std::function<bool(const StoredLock&)>& visitor);
+
+  const std::shared_ptr<RedisLink> link_;
+  const std::shared_ptr<RedisLink> renewal_link_;
+  const RunnerId runner_;
+  const std::string client_;  // names our channel
+  const std::chrono::milliseconds linger_;
+  const std::chrono::milliseconds keep_counters_;
+  const LockValueWriter writer_;
+  std::atomic<std::uint64_t> evicted_{0};
+};
+
+}  // namespace leasehold

@@ -1,0 +1,97 @@
+#include "redis/script.hpp"
+
+#include <algorithm>
+#include <stdexcept>
+
+#include "redis/redis_errors.hpp"
+
+namespace leasehold {
+namespace {
+
+constexpr std::array<std::string_view, 6> key_counts{"0", "1", "2", "3", "4", "5"};
+
+constexpr int most_reloads = 10;
+
+bool is_missing_script(const RedisReply& reply) {
+  return reply.type == RedisReply::Type::error && reply.text.starts_with("NOSCRIPT");
+}
+
+std::vector<RedisReply> send(RedisLink& link, std::span<const RedisCommand> commands,
+                             std::optional<std::chrono::milliseconds> timeout) {
+  return timeout ? link.pipeline(commands, *timeout) : link.pipeline(commands);
+}
+
+/// Loads the scripts of the calls that found none and runs those calls again. A script that cannot
+/// be loaded leaves its error as the reply of its calls: the other calls have happened.
+void reload_and_repeat(RedisLink& link, std::span<const ScriptCall> calls,
+                       std::vector<RedisReply>& replies,
+                       std::optional<std::chrono::milliseconds> timeout) {
+  std::vector<std::size_t> missing;
+  std::vector<const EmbeddedText*> scripts;
+  for (std::size_t i = 0; i < replies.size(); ++i) {
+    if (!is_missing_script(replies[i])) continue;
+    missing.push_back(i);
+    const EmbeddedText* script = &calls[i].script();
+    if (std::find(scripts.begin(), scripts.end(), script) == scripts.end()) {
+      scripts.push_back(script);
+    }
+  }
+  std::vector<std::array<std::string_view, 3>> loads;
+  for (const EmbeddedText* script : scripts) loads.push_back({"SCRIPT", "LOAD", script->text});
+
+  std::vector<RedisCommand> commands(loads.begin(), loads.end());
+  for (const std::size_t i : missing) commands.push_back(calls[i].command());
+  std::vector<RedisReply> again;
+  try {
+    again = send(link, commands, timeout);
+  } catch (const Unavailable& error) {
+    if (missing.size() == replies.size()) throw;
+    throw OutcomeUnknown(error.what());  // the others of this batch did happen
+  }
+  for (std::size_t i = 0; i < missing.size(); ++i) {
+    RedisReply& reply = again[loads.size() + i];
+    if (is_missing_script(reply)) {
+      const auto script = std::find(scripts.begin(), scripts.end(), &calls[missing[i]].script());
+      const RedisReply& load = again[static_cast<std::size_t>(script - scripts.begin())];
+      if (load.type == RedisReply::Type::error) reply = load;
+    }
+    replies[missing[i]] = std::move(reply);
+  }
+}
+
+}  // namespace
+
+ScriptCall::ScriptCall(const EmbeddedText& script, std::span<const std::string_view> keys,
+                       std::initializer_list<std::string_view> arguments)
+    : script_(&script) {
+  if (keys.size() >= key_counts.size() || 3 + keys.size() + arguments.size() > words_.size()) {
+    throw std::logic_error("ScriptCall: too many keys or arguments");
+  }
+  const auto add = [this](std::string_view word) { words_[size_++] = word; };
+  add("EVALSHA");
+  add(script.sha1);
+  add(key_counts[keys.size()]);
+  for (const auto key : keys) add(key);
+  for (const auto argument : arguments) add(argument);
+}
+
+std::vector<RedisReply> run_scripts(RedisLink& link, std::span<const ScriptCall> calls,
+                                    std::optional<std::chrono::milliseconds> timeout) {
+  std::vector<RedisCommand> commands;
+  commands.reserve(calls.size());
+  for (const ScriptCall& call : calls) commands.push_back(call.command());
+  auto replies = send(link, commands, timeout);
+  // More than once only if somebody flushes the scripts between our loading and our running them.
+  for (int attempt = 0; attempt < most_reloads; ++attempt) {
+    if (std::none_of(replies.begin(), replies.end(), is_missing_script)) break;
+    reload_and_repeat(link, calls, replies, timeout);
+  }
+  return replies;
+}
+
+RedisReply run_script(RedisLink& link, const ScriptCall& call) {
+  auto replies = run_scripts(link, {&call, 1});
+  return checked(std::move(replies.front()), link.where());
+}
+
+}  // namespace leasehold

@@ -1,0 +1,61 @@
+#pragma once
+
+#include <array>
+#include <charconv>
+#include <chrono>
+#include <initializer_list>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "leasehold/redis_link.hpp"
+#include "support/embedded_text.hpp"
+
+namespace leasehold {
+
+/// A script with its keys and arguments. The caller keeps their texts alive.
+class ScriptCall {
+ public:
+  ScriptCall(const EmbeddedText& script, std::span<const std::string_view> keys,
+             std::initializer_list<std::string_view> arguments);
+  ScriptCall(const EmbeddedText& script, std::initializer_list<std::string_view> keys,
+             std::initializer_list<std::string_view> arguments)
+      : ScriptCall(script, std::span(keys.begin(), keys.size()), arguments) {}
+
+  const EmbeddedText& script() const noexcept { return *script_; }
+  RedisCommand command() const noexcept { return {words_.data(), size_}; }
+
+ private:
+  const EmbeddedText* script_;
+  std::array<std::string_view, 24> words_;
+  std::size_t size_ = 0;
+};
+
+/// Runs scripts by EVALSHA in one round trip. Those that Redis does not know (any more) are loaded
+/// and run again, which is safe: a script that is not there did nothing. Error replies are
+/// returned as they are. Throws what RedisLink::pipeline() throws.
+std::vector<RedisReply> run_scripts(RedisLink& link, std::span<const ScriptCall> calls,
+                                    std::optional<std::chrono::milliseconds> timeout = {});
+
+/// One script; an error reply is thrown as what it means.
+RedisReply run_script(RedisLink& link, const ScriptCall& call);
+
+/// A number as an argument. Must outlive the call that it is given to.
+class Digits {
+ public:
+  explicit Digits(long long value) {
+    const char* end = std::to_chars(text_.data(), text_.data() + text_.size(), value).ptr;
+    size_ = static_cast<std::size_t>(end - text_.data());
+  }
+  operator std::string_view() const noexcept {  // NOLINT(google-explicit-constructor)
+    return {text_.data(), size_};
+  }
+
+ private:
+  std::array<char, 24> text_;
+  std::size_t size_;
+};
+
+}  // namespace leasehold

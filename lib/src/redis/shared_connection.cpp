@@ -1,0 +1,256 @@
+#include "redis/shared_connection.hpp"
+
+#include <algorithm>
+#include <utility>
+
+namespace leasehold {
+namespace {
+
+using std::chrono::steady_clock;
+
+constexpr auto first_pause = std::chrono::milliseconds{50};
+constexpr auto longest_pause = std::chrono::milliseconds{2'000};
+
+// After this long without use it is worth a system call to see whether the server hung up: a
+// connection that died while idle is then replaced before anything is sent on it.
+constexpr auto idle_before_check = std::chrono::milliseconds{20};
+
+// A caller's buffer is kept for its next command unless it has grown beyond this.
+constexpr std::size_t most_kept_buffer = 256 * 1024;
+
+std::string& encode_buffer() {
+  thread_local std::string buffer;
+  if (buffer.capacity() > most_kept_buffer) buffer = {};
+  buffer.clear();
+  return buffer;
+}
+
+}  // namespace
+
+void SharedConnection::Failure::raise() const {
+  switch (kind) {
+    case FailureKind::unavailable:
+      throw Unavailable(what);
+    case FailureKind::outcome_unknown:
+      throw OutcomeUnknown(what);
+    case FailureKind::refused:
+      break;
+  }
+  throw ServerRefused(reason, what);
+}
+
+SharedConnection::SharedConnection(RedisUri uri, milliseconds connect_timeout)
+    : connection_(uri, connect_timeout),
+      where_(uri.display()),
+      backoff_(first_pause, longest_pause) {}
+
+std::vector<RedisReply> SharedConnection::execute(std::span<const RedisCommand> commands,
+                                                  milliseconds timeout) {
+  std::string& bytes = encode_buffer();
+  for (const RedisCommand& command : commands) encode(command, bytes);
+
+  Request request;
+  request.bytes = bytes;
+  request.expected = commands.size();
+  request.deadline = steady_clock::now() + timeout;
+
+  load_.fetch_add(1, std::memory_order_relaxed);
+  if (enqueue(request)) {
+    lead_one_round(request);
+  } else {
+    wait_for_answer_or_lead(request);
+  }
+  load_.fetch_sub(1, std::memory_order_relaxed);
+
+  if (request.failure) request.failure->raise();
+  return std::move(request.replies);
+}
+
+/// Returns whether the caller has to lead.
+bool SharedConnection::enqueue(Request& request) {
+  const std::lock_guard guard(mutex_);
+  Bells& bells = bells_[round_ % bells_.size()];
+  request.bell = tail_ ? &bells.others : &bells.first;
+  (tail_ ? tail_->next : head_) = &request;
+  tail_ = &request;
+  if (has_leader_) return false;
+  has_leader_ = true;
+  return true;
+}
+
+void SharedConnection::wait_for_answer_or_lead(Request& request) {
+  auto word = request.bell->wait_until(request.told, request.deadline);
+  if (word == 0) {
+    if (withdraw(request)) {
+      request.failure = {
+          FailureKind::unavailable,
+          where_ + ": not sent within the time-out, earlier commands are not answered"};
+      return;
+    }
+    // A leader has it: it answers within its own time-out, or hands the lead over.
+    word = request.bell->wait_until(request.told, TimePoint::max());
+  }
+  if (word == lead) lead_one_round(request);
+}
+
+/// Takes the request out of the queue. False if it is too late for that.
+bool SharedConnection::withdraw(Request& request) {
+  const std::lock_guard guard(mutex_);
+  if (request.taken) return false;
+  Request** link = &head_;
+  Request* previous = nullptr;
+  while (*link != &request) {
+    previous = *link;
+    link = &(*link)->next;
+  }
+  *link = request.next;
+  if (tail_ == &request) tail_ = previous;
+  return true;
+}
+
+void SharedConnection::lead_one_round(Request& own) {
+  Round round = std::exchange(ahead_, {});
+  if (!round.first) {
+    round = take_queue();
+    connect_and_send(round);
+  }
+  receive(round);
+
+  Request* successor = nullptr;
+  {
+    const std::lock_guard guard(mutex_);
+    successor = ahead_.first ? ahead_.first : head_;
+    has_leader_ = successor != nullptr;
+    if (successor) successor->taken = true;  // from now on it cannot withdraw: it has a duty
+  }
+  // The successor first: its round runs while we wake the others.
+  if (successor) {
+    Bell& its_bell = *successor->bell;  // it may return, and be gone, as soon as it is told
+    successor->told.store(lead, std::memory_order_release);
+    its_bell.ring();
+  }
+  tell_answered(round, &own);
+}
+
+/// Wakes all of a round but its leader.
+void SharedConnection::tell_answered(const Round& round, const Request* leader) {
+  Bells& bells = *round.bells;
+  bool others = false;
+  for (Request* r = round.first; r;) {
+    Request* const next = r->next;  // it may return, and be gone, as soon as it is told
+    others = others || next;
+    if (r != leader) r->told.store(answered, std::memory_order_release);
+    r = next;
+  }
+  if (!leader) bells.first.ring();
+  if (others) bells.others.ring();
+}
+
+SharedConnection::Round SharedConnection::take_queue() {
+  const std::lock_guard guard(mutex_);
+  Round round;
+  round.first = head_;
+  if (!head_) return round;
+  head_ = tail_ = nullptr;
+  round.bells = &bells_[round_++ % bells_.size()];
+  for (Request* r = round.first; r; r = r->next) {
+    r->taken = true;
+    round.deadline = std::max(round.deadline, r->deadline);
+  }
+  return round;
+}
+
+void SharedConnection::connect_and_send(Round& round) {
+  const auto time_to_connect = ensure_connected();
+  if (!connection_.open()) {
+    for (Request* r = round.first; r; r = r->next) r->failure = connect_failure_;
+    return;
+  }
+  // Connecting has a time-out of its own. If it took from the commands' time, a link on which it
+  // takes long would give up each new connection at once, for ever.
+  round.deadline += time_to_connect;
+  send(round);
+}
+
+void SharedConnection::send(Round& round) {
+  if (!round.first->next) {
+    round.sent = connection_.send(round.first->bytes, round.deadline);
+    return;
+  }
+  outgoing_.clear();
+  for (Request* r = round.first; r; r = r->next) outgoing_ += r->bytes;
+  round.sent = connection_.send(outgoing_, round.deadline);
+}
+
+/// Reads the replies to a round that was sent. Every request of it ends with replies or a failure.
+void SharedConnection::receive(Round& round) {
+  if (!connection_.open()) return;  // they have failed already
+  std::string why = "connection lost while sending";
+  try {
+    Request* request = round.first;
+    std::size_t sent = round.sent;
+    if (request->bytes.size() <= sent) {
+      connection_.await_bytes(round.deadline);
+      // Redis is done with this round, or nearly: it shall not idle while we read and wake threads.
+      ahead_ = take_queue();
+      if (ahead_.first) send(ahead_);
+    }
+    for (; request && request->bytes.size() <= sent; request = request->next) {
+      request->replies.reserve(request->expected);
+      while (request->replies.size() < request->expected) {
+        request->replies.push_back(connection_.receive(round.deadline));
+      }
+      sent -= request->bytes.size();
+    }
+    last_used_ = steady_clock::now();
+    if (!request) return;
+  } catch (const Connection::Broken& broken) {
+    why = broken.why;
+  } catch (const std::exception& error) {  // out of memory: the others must still be told
+    why = error.what();
+  }
+
+  // A reply that comes late would be taken for the answer to the next command.
+  connection_.close();
+  fail(round, why);
+  if (!ahead_.first) return;
+  fail(ahead_, why);
+  tell_answered(std::exchange(ahead_, {}), nullptr);
+}
+
+/// Fails the requests of a round that have no answer.
+void SharedConnection::fail(Round& round, const std::string& why) const {
+  std::size_t offset = 0;
+  for (Request* r = round.first; r; r = r->next) {
+    if (r->replies.size() < r->expected) {
+      r->failure = {offset < round.sent ? FailureKind::outcome_unknown : FailureKind::unavailable,
+                    where_ + ": " + why};
+    }
+    offset += r->bytes.size();
+  }
+}
+
+/// Leaves the connection open, or the reason in connect_failure_. Returns how long that took.
+steady_clock::duration SharedConnection::ensure_connected() {
+  const TimePoint now = steady_clock::now();
+  if (connection_.open() && now - last_used_ > idle_before_check && connection_.hung_up()) {
+    connection_.close();
+  }
+  if (connection_.open()) return {};
+  // Until then the last answer stands, whatever it was: a wrong password stays a wrong password.
+  if (now < next_attempt_) return {};
+  try {
+    connection_.connect();
+    backoff_.reset();
+    next_attempt_ = {};
+  } catch (const ServerRefused& error) {
+    connect_failure_ = {FailureKind::refused, error.what(), error.reason()};
+  } catch (const std::exception& error) {
+    connect_failure_ = {FailureKind::unavailable, error.what()};
+  }
+  const TimePoint after = steady_clock::now();
+  if (!connection_.open()) next_attempt_ = after + backoff_.next();
+  return after - now;
+}
+
+}  // namespace leasehold

@@ -1,0 +1,91 @@
+#include "redis/subscription.hpp"
+
+#include <poll.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <system_error>
+
+#include "leasehold/errors.hpp"
+#include "support/backoff.hpp"
+
+namespace leasehold {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::steady_clock;
+
+// A server that is silent for this long is asked for a sign of life, and given up after as long
+// again.
+constexpr milliseconds silence{1'000};
+
+}  // namespace
+
+Subscription::Subscription(RedisUri uri, milliseconds connect_timeout, std::string channel,
+                           std::function<void(std::string_view)> on_message,
+                           std::function<void()> on_subscribed)
+    : channel_(std::move(channel)),
+      on_message_(std::move(on_message)),
+      on_subscribed_(std::move(on_subscribed)),
+      connection_(std::move(uri), connect_timeout),
+      wake_fd_(eventfd(0, EFD_CLOEXEC)) {
+  if (wake_fd_ < 0) throw std::system_error(errno, std::generic_category(), "eventfd");
+  thread_ = std::jthread([this](const std::stop_token& stop) { run(stop); });
+}
+
+Subscription::~Subscription() {
+  thread_.request_stop();
+  eventfd_write(wake_fd_, 1);  // stays readable: every wait of the thread ends at once
+  thread_.join();
+  close(wake_fd_);
+}
+
+void Subscription::run(const std::stop_token& stop) {
+  Backoff backoff{milliseconds{20}, milliseconds{500}};
+  while (!stop.stop_requested()) {
+    try {
+      connection_.connect();
+      backoff.reset();
+      listen(stop);
+    } catch (const Connection::Broken&) {
+    } catch (const Error&) {
+      // Callers of commands are told what is wrong; here it only has to be tried again.
+    }
+    connection_.close();
+    pollfd wake{wake_fd_, POLLIN, 0};
+    poll(&wake, 1, static_cast<int>(backoff.next().count()));
+  }
+}
+
+/// Until the connection breaks or it shall stop.
+void Subscription::listen(const std::stop_token& stop) {
+  std::string bytes;
+  const std::array<std::string_view, 2> subscribe{"SUBSCRIBE", channel_};
+  encode(subscribe, bytes);
+  auto heard = steady_clock::now();
+  if (connection_.send(bytes, heard + silence) != bytes.size()) return;
+  bool asked = false;
+  while (!stop.stop_requested()) {
+    if (const auto reply = connection_.receive_or_wake(heard + silence, wake_fd_)) {
+      handle(*reply);
+      asked = false;
+    } else if (asked) {
+      return;
+    } else if (!stop.stop_requested()) {
+      constexpr std::string_view ping = "*1\r\n$4\r\nPING\r\n";
+      if (connection_.send(ping, steady_clock::now() + silence) != ping.size()) return;
+      asked = true;
+    }
+    heard = steady_clock::now();
+  }
+}
+
+void Subscription::handle(const RedisReply& reply) {
+  if (reply.type != RedisReply::Type::array || reply.elements.empty()) return;
+  const std::string& kind = reply.elements[0].text;
+  if (kind == "subscribe") on_subscribed_();
+  if (kind == "message" && reply.elements.size() == 3) on_message_(reply.elements[2].text);
+}
+
+}  // namespace leasehold

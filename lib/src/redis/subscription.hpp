@@ -1,0 +1,36 @@
+#pragma once
+
+#include <chrono>
+#include <functional>
+#include <string>
+#include <string_view>
+#include <thread>
+
+#include "leasehold/redis_link.hpp"
+#include "redis/connection.hpp"
+
+namespace leasehold {
+
+/// One channel on a connection and a thread of its own. Subscribes again by itself, and finds out
+/// within about two seconds when the server is silently gone.
+class Subscription final : public RedisSubscription {
+ public:
+  Subscription(RedisUri uri, std::chrono::milliseconds connect_timeout, std::string channel,
+               std::function<void(std::string_view)> on_message,
+               std::function<void()> on_subscribed);
+  ~Subscription() override;
+
+ private:
+  void run(const std::stop_token& stop);
+  void listen(const std::stop_token& stop);
+  void handle(const RedisReply& reply);
+
+  const std::string channel_;
+  const std::function<void(std::string_view)> on_message_;
+  const std::function<void()> on_subscribed_;
+  Connection connection_;  // used by the thread only
+  const int wake_fd_;
+  std::jthread thread_;
+};
+
+}  // namespace leasehold

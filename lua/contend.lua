@@ -1,0 +1,181 @@
+-- contend: takes a lock as far as `mode` allows, confirms a grant that the line brought, or stands
+-- in line for it. Repeating it with the same owner is safe and keeps the place in the line.
+--
+-- KEYS as in include/line.lua
+-- ARGV[1]  value        what to write into the lock: owner, '=', record
+-- ARGV[2]  ttl          ms of the lease
+-- ARGV[3]  fence_px     ms a new counter lives
+-- ARGV[4]  kind         x: alone; s: shared with others of this kind; p: one of `limit` permits
+-- ARGV[5]  limit        number of permits
+-- ARGV[6]  mode         free: only a lock without a living lease; silent: also one whose holder
+--                       is silent; always: any
+-- ARGV[7]  silence      ms without a heartbeat after which a holder counts as silent
+-- ARGV[8]  runner       the caller's, if it may adopt the lock of its earlier incarnation
+-- ARGV[9]  incarnation  the caller's present one
+-- ARGV[10] join         no: do not wait; tail: stand in line; head: before all others
+-- ARGV[11] priority     steps ahead in the line
+-- ARGV[12] place        the place it had before it was evicted; 0 for a new one
+-- ARGV[13] resize       yes: `limit` counts from now on; no: only if there is no other
+--
+-- Reply: {kind, token, value, pttl, s, µs, place, evicted}: value and pttl are of the present or
+-- previous holder, s and µs the server's time; kind is
+--   busy     not granted; in the line if it joined; the token is the holder's, 0 if unknown
+--   free     granted; nobody held it
+--   handed   granted by the line and now confirmed; value: of the holder that vanished, if any
+--   mine     granted before (an earlier reply was lost)
+--   adopted  taken over from the caller's own earlier incarnation, with its token
+--   stale    granted; the previous lease had ended without a release
+--   stolen   granted; the previous holder was silent
+--   forced   granted; the previous holder was alive
+--#include line.lua
+local value, ttl, fence_px = ARGV[1], tonumber(ARGV[2]), ARGV[3]
+local kind, limit, mode, silence = ARGV[4], tonumber(ARGV[5]), ARGV[6], tonumber(ARGV[7])
+local runner, incarnation = ARGV[8], ARGV[9]
+local join, priority, place = ARGV[10], tonumber(ARGV[11]), tonumber(ARGV[12])
+local resize = ARGV[13]
+local owner = owner_of(value)
+local px = ttl + (field(value, 'linger') or 0)
+
+local holder, current, pttl = settle()
+
+local function reply(what, token, previous)
+  return {what, token, previous or false, pttl or -2, clock[1], clock[2], place, evicted}
+end
+
+-- An exclusive grant gets a token of its own, a shared one that of the last exclusive one.
+local function token_for_grant()
+  if kind == 'x' then
+    return next_token(fence_px)
+  end
+  return tonumber(redis.call('GET', fence) or seed_token(fence_px))
+end
+
+-- The record carries the token from its first heartbeat on; until then it is the counter's.
+local function holders_token(from)
+  return field(from, 'token') or tonumber(redis.call('GET', fence) or 0)
+end
+
+local function write_grant()
+  if kind == 'x' then
+    redis.call('SET', lock, value, 'PX', px)
+  else
+    add_holder(owner, '=', value, ttl)
+  end
+  forget_waiter(owner)
+end
+
+local function grant(what, previous)
+  local answer = reply(what, token_for_grant(), previous)
+  write_grant()  -- after the token: it keeps the counter of a shared lock alive
+  if kind ~= 'x' then
+    advance('shared')  -- others may fit in beside it
+  end
+  tidy()
+  return answer
+end
+
+-- Takes the lock away from those who hold it; they are told at once.
+local function oust()
+  if holder == 'shared' then
+    for _, other in ipairs(redis.call('ZRANGE', holders, 0, -1)) do
+      tell_ousted(other, redis.call('HGET', book, 'h:' .. other), 'taken')
+      redis.call('HDEL', book, 'h:' .. other)
+    end
+    redis.call('DEL', holders, lock)
+  else
+    tell_ousted(owner_of(current), string.sub(current, 33), 'taken')
+  end
+end
+
+if kind == 'p' then
+  redis.call(resize == 'yes' and 'HSET' or 'HSETNX', book, '#limit', limit)
+end
+
+-- Something of the caller's own?
+local mine = holder == 'exclusive' and owner_of(current) == owner and state_of(current)
+if holder == 'shared' then
+  local record = redis.call('HGET', book, 'h:' .. owner)
+  mine = record and string.sub(record, 1, 1)
+end
+if mine == '=' then
+  local token = holders_token(kind == 'x' and current or '')
+  return reply('mine', token == 0 and token_for_grant() or token)
+end
+if mine == '?' then
+  local previous
+  previous, pttl = inherit(owner)
+  return grant('handed', previous)
+end
+
+if holder == 'exclusive' or holder == 'stale' then
+  local same_runner = runner ~= '' and
+    string.find(current, '"runner":"' .. runner .. '"', 1, true) and
+    not string.find(current, '"incarnation":"' .. incarnation .. '"', 1, true)
+  local token = same_runner and state_of(current) == '=' and holders_token(current) or 0
+  if kind == 'x' and token ~= 0 then
+    write_grant()
+    tidy()
+    return reply('adopted', token, current)
+  end
+end
+
+local beside = holder == 'shared' and kind ~= 'x'
+if mode == 'always' and holder and holder ~= 'stale' then
+  if not beside then
+    oust()
+  end
+  return grant('forced', holder == 'exclusive' and current)
+end
+if mode == 'silent' and holder == 'exclusive' and state_of(current) == '=' then
+  local linger, every = field(current, 'linger'), field(current, 'every')
+  local silent_for = linger and field(current, 'ttl') + linger - pttl
+  if silent_for and silent_for >= math.max(silence, 2 * every) then
+    oust()
+    return grant('stolen', current)
+  end
+end
+
+-- Nobody overtakes those who stand in line.
+local first = redis.call('ZRANGE', line, 0, 0)[1]
+local my_turn = not first or first == owner or join == 'head'
+local room = holder == nil or holder == 'stale'
+if beside then
+  local most = kind == 's' and math.huge or tonumber(redis.call('HGET', book, '#limit') or limit)
+  room = redis.call('ZCARD', holders) < most
+end
+if room and my_turn then
+  return grant(holder == 'stale' and 'stale' or 'free', holder == 'stale' and current)
+end
+
+if join ~= 'no' then
+  local known = waiter_of(owner)
+  if not known then
+    -- A new line counts on from the clock: so whoever stood in an earlier one, and could not be
+    -- told, comes back to it before those who came later.
+    local latest = tonumber(redis.call('HGET', book, '#seq') or now)
+    if place == 0 then
+      place = latest + 1
+    end
+    redis.call('HSET', book, '#seq', math.max(latest, place))
+    local score = place - priority * overtake
+    if join == 'head' and first then
+      score = tonumber(redis.call('ZSCORE', line, first)) - 1
+    end
+    redis.call('ZADD', line, score, owner)
+    redis.call('HSET', book, 'w:' .. owner, pack_waiter({
+      client = client_of(value), kind = kind, limit = limit, priority = priority, since = now,
+      place = place, value = value}))
+    live(idle_ms, line, book)
+  else
+    place = known.place
+  end
+end
+if room or kind == 'p' then  -- a larger number of permits makes room for those who wait
+  advance(holder, current, pttl)
+  holder, current, pttl = settle()
+end
+tidy()
+if not current or holder == 'shared' then
+  return reply('busy', 0, current)
+end
+return reply('busy', holders_token(current), current)

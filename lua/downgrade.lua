@@ -1,0 +1,26 @@
+-- downgrade: turns an exclusive lease into a shared one, without a gap. Repeating it is safe.
+--
+-- KEYS as in include/line.lua
+-- ARGV[1] value  the owner (32 hex digits), '=', and its record, with the token
+-- ARGV[2] ttl    ms of the lease from now
+--
+-- Reply: 1 done, 0 the key is gone, -1 somebody else holds it
+--#include line.lua
+local value, ttl = ARGV[1], tonumber(ARGV[2])
+local owner = owner_of(value)
+
+local holder, current = settle()
+if not holder then
+  return 0
+end
+if holder == 'shared' then
+  return redis.call('ZSCORE', holders, owner) and 1 or -1
+end
+if owner_of(current) ~= owner then
+  return -1
+end
+-- Readers that come in beside it get its token, even if the counter has expired meanwhile.
+redis.call('SET', fence, string.format('%.0f', field(value, 'token')), 'NX', 'PX', ttl)
+add_holder(owner, '=', value, ttl)
+advance('shared')
+return 1

@@ -1,0 +1,25 @@
+-- force_release: takes a lock away from whoever holds it; they are told at once, and the next in
+-- line gets it.
+--
+-- KEYS as in include/line.lua
+--
+-- Reply: {value, its pttl, the counter or '0', s, µs, number of shared holders, waiters}, or nil if
+-- nobody held it
+--#include line.lua
+local holder, value, pttl = settle()
+if not holder then
+  return nil
+end
+local token = redis.call('GET', fence) or '0'
+local shared = redis.call('ZRANGE', holders, 0, -1)
+for _, owner in ipairs(shared) do
+  tell_ousted(owner, redis.call('HGET', book, 'h:' .. owner), 'vanished')
+  redis.call('HDEL', book, 'h:' .. owner)
+end
+if holder ~= 'shared' then
+  tell_ousted(owner_of(value), string.sub(value, 33), 'vanished')
+end
+redis.call('DEL', lock, holders)
+advance(nil)
+tidy()
+return {value, pttl or -2, token, clock[1], clock[2], #shared, redis.call('ZCARD', line)}

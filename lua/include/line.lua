@@ -1,0 +1,227 @@
+-- Included by the scripts that touch the waiting line. What they share:
+--
+-- KEYS[1] lock     string: owner (32 hex digits), state, then the holder's record as JSON; the key
+--                  outlives the lease by record.linger ms. State '=': held. '?': granted to a
+--                  waiter that has not confirmed yet. An owner of zeros: held by `holders`.
+-- KEYS[2] fence    counter: the token of the latest exclusive grant; expires
+-- KEYS[3] line     sorted set: owners of waiters; the lowest score is next
+-- KEYS[4] book     hash: w:<owner> a waiter, h:<owner> state and record of a shared holder,
+--                  p:<owner> when the key of a holder that vanished would have gone, server ms,
+--                  and its value: left to this waiter, which was granted the lock,
+--                  #seq the latest place in the line, #limit the number of permits
+-- KEYS[5] holders  sorted set: owners of shared holders by the end of their lease, server ms
+local lock, fence, line, book, holders = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
+
+local claim_ms = 1000        -- how long a waiter has to confirm what it was granted
+local overtake = 8.001       -- places that a waiter gains with each step of priority, and a bit
+                             -- more, so that the higher priority wins a tie
+local idle_ms = 600000       -- the keys of a line that nobody cares for are gone after this
+local nobody = string.rep('0', 32)
+local evicted = 0            -- waiters that were found dead by this call
+
+local clock = redis.call('TIME')
+local now = clock[1] * 1000 + math.floor(clock[2] / 1000)
+
+local function owner_of(value) return string.sub(value, 1, 32) end
+local function state_of(value) return string.sub(value, 33, 33) end
+local function field(value, name) return tonumber(string.match(value, '"' .. name .. '":(%d+)')) end
+local function client_of(value) return string.match(value, '"client":"(%x+)"') end
+
+-- A counter that is missing starts from the clock in µs. It grows by one a grant, the clock by a
+-- million a second: so a counter that expired, or was lost with all data, never goes back.
+local function seed_token(fence_px)
+  local token = clock[1] * 1000000 + clock[2]
+  redis.call('SET', fence, string.format('%.0f', token), 'PX', fence_px)
+  return token
+end
+
+local function next_token(fence_px)
+  local token = redis.call('INCR', fence)
+  return token == 1 and seed_token(fence_px) or token
+end
+
+-- Keys live at least this long from now.
+local function live(ms, ...)
+  for _, key in ipairs({...}) do
+    local left = redis.call('PTTL', key)
+    if left >= -1 and left < ms then
+      redis.call('PEXPIRE', key, ms)
+    end
+  end
+end
+
+local function tell(client, message)
+  return redis.call('PUBLISH', 'lh:client:' .. client, message) > 0
+end
+
+-- For a holder whose lock goes away under it; `held` is its state and record. A waiter that has not
+-- confirmed yet has lost nothing: it is told to look again.
+local function tell_ousted(owner, held, what)
+  local client = held and client_of(held)
+  if client then
+    tell(client, (string.sub(held, 1, 1) == '?' and 'granted' or what) .. ' ' .. owner)
+  end
+end
+
+-- A waiter as it stands in the book.
+local function pack_waiter(w)
+  return table.concat({w.client, w.kind, w.limit, w.priority, w.since, w.place, w.value}, ' ')
+end
+
+local function waiter_of(owner)
+  local text = redis.call('HGET', book, 'w:' .. owner)
+  if not text then
+    return nil
+  end
+  local client, kind, limit, priority, since, place, value =
+    string.match(text, '^(%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (.*)$')
+  return {client = client, kind = kind, limit = tonumber(limit), priority = tonumber(priority),
+          since = tonumber(since), place = tonumber(place), value = value}
+end
+
+local function forget_waiter(owner)
+  redis.call('ZREM', line, owner)
+  redis.call('HDEL', book, 'w:' .. owner)
+end
+
+-- A process that does not listen, or did not confirm in time, is dead or frozen: none of its
+-- waiters may hold up the line. If it lives after all, it comes back to its places by itself.
+local function evict_client(client)
+  for _, owner in ipairs(redis.call('ZRANGE', line, 0, -1)) do
+    local w = waiter_of(owner)
+    if not w or w.client == client then
+      forget_waiter(owner)
+      evicted = evicted + 1
+    end
+  end
+end
+
+-- What a holder that vanished left: kept for the waiter that is granted the lock after it, so that
+-- whoever confirms in the end, that one or a later one, learns of the unclean end.
+local function leave_to(owner, value, pttl)
+  redis.call('HSET', book, 'p:' .. owner, string.format('%.0f ', now + pttl) .. value)
+end
+
+local function inherit(owner)
+  local text = redis.call('HGET', book, 'p:' .. owner)
+  if not text then
+    return nil
+  end
+  redis.call('HDEL', book, 'p:' .. owner)
+  local gone_at, value = string.match(text, '^(%d+) (.*)$')
+  return value, math.max(1, gone_at - now)
+end
+
+-- Takes back a grant that was not confirmed: everything is as it was before.
+local function take_back(owner)
+  local value, pttl = inherit(owner)
+  if value then
+    redis.call('SET', lock, value, 'PX', pttl)
+    return 'stale', value, pttl
+  end
+  redis.call('DEL', lock)
+  return nil
+end
+
+-- What holds the lock now, after everything that has lapsed was dealt with:
+--   nil            nothing
+--   'exclusive'    a lease or a claim that lives; value and pttl are its
+--   'stale'        a lease that ended without a release; value and pttl are its
+--   'shared'       living shared holders
+local function settle()
+  local value = redis.call('GET', lock)
+  if not value then
+    return nil
+  end
+  if owner_of(value) == nobody then
+    for _, owner in ipairs(redis.call('ZRANGEBYSCORE', holders, '-inf', now)) do
+      local record = redis.call('HGET', book, 'h:' .. owner)
+      redis.call('ZREM', holders, owner)
+      redis.call('HDEL', book, 'h:' .. owner, 'p:' .. owner)
+      if record and string.sub(record, 1, 1) == '?' then
+        evicted = evicted + 1
+        evict_client(client_of(record))
+      end
+    end
+    if redis.call('ZCARD', holders) > 0 then
+      return 'shared', value
+    end
+    redis.call('DEL', lock)
+    return nil
+  end
+  local pttl = redis.call('PTTL', lock)
+  local linger = field(value, 'linger')
+  if not linger or pttl < 0 or pttl > linger then
+    return 'exclusive', value, pttl
+  end
+  if state_of(value) == '?' then
+    evicted = evicted + 1  -- the one that did not confirm; it left the line with the grant
+    evict_client(client_of(value))
+    return take_back(owner_of(value))
+  end
+  return 'stale', value, pttl
+end
+
+local function limit_of(w)
+  return w.kind == 's' and math.huge or tonumber(redis.call('HGET', book, '#limit') or w.limit)
+end
+
+-- Makes `owner` one of the shared holders. `state` as in the lock's value. While there are any, the
+-- counter does not expire: who comes in beside them must not outrank them.
+local function add_holder(owner, state, value, lease_ms)
+  local linger = field(value, 'linger') or 0
+  redis.call('ZADD', holders, now + lease_ms, owner)
+  redis.call('HSET', book, 'h:' .. owner, state .. string.sub(value, 34))
+  local marker = redis.call('GET', lock)
+  if not marker or owner_of(marker) ~= nobody then
+    redis.call('SET', lock, nobody .. '={"linger":' .. linger .. '}', 'PX', lease_ms + linger)
+  end
+  live(lease_ms + linger, lock, fence, book, holders)
+end
+
+-- Grants to as many of the next waiters as there is room for and tells each. A waiter that nobody
+-- listens for is evicted. `holder`, `left_behind` and its pttl come from settle().
+local function advance(holder, left_behind, its_pttl)
+  if holder ~= 'stale' then
+    left_behind = nil
+  end
+  while holder ~= 'exclusive' do
+    local owner = redis.call('ZRANGE', line, 0, 0)[1]
+    if not owner then
+      break
+    end
+    local w = waiter_of(owner)
+    if not w then
+      redis.call('ZREM', line, owner)
+    elseif holder == 'shared' and
+        (w.kind == 'x' or redis.call('ZCARD', holders) >= limit_of(w)) then
+      break
+    elseif not tell(w.client, 'granted ' .. owner) then
+      evict_client(w.client)
+    else
+      forget_waiter(owner)
+      if left_behind then
+        leave_to(owner, left_behind, its_pttl)
+        left_behind = nil
+      end
+      if w.kind == 'x' then
+        redis.call('SET', lock, owner .. '?' .. string.sub(w.value, 34), 'PX',
+                   claim_ms + (field(w.value, 'linger') or 0))
+        holder = 'exclusive'
+      else
+        add_holder(owner, '?', w.value, claim_ms)
+        holder = 'shared'
+      end
+    end
+  end
+end
+
+-- Leaves no key behind that nobody needs.
+local function tidy()
+  if redis.call('EXISTS', line) == 0 and redis.call('EXISTS', holders) == 0 then
+    local value = redis.call('GET', lock)
+    if not value or state_of(value) == '=' then
+      redis.call('DEL', book)
+    end
+  end
+end

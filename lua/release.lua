@@ -1,0 +1,29 @@
+-- release: gives a lock back if it is still the caller's, takes it out of the line if it waits
+-- there, and hands the lock to the next in line. Repeating it is safe.
+--
+-- KEYS as in include/line.lua
+-- ARGV[1] owner  32 hex digits
+--
+-- Reply: 1 released, 0 nobody holds it, -1 somebody else does; {that, evicted} if there is a line
+local held = redis.call('GET', KEYS[1])
+if held and string.sub(held, 1, 33) == ARGV[1] .. '=' and redis.call('EXISTS', KEYS[3]) == 0 then
+  redis.call('DEL', KEYS[1])
+  return 1
+end
+--#include line.lua
+local owner = ARGV[1]
+
+local answer = 0
+if held and owner_of(held) == owner then
+  take_back(owner)
+  answer = 1
+elseif redis.call('ZREM', holders, owner) == 1 then
+  redis.call('HDEL', book, 'h:' .. owner)
+  answer = 1
+elseif held then
+  answer = -1
+end
+forget_waiter(owner)
+advance(settle())
+tidy()
+return {answer, evicted}
