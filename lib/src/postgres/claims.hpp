@@ -1,0 +1,38 @@
+#pragma once
+
+#include <atomic>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "postgres/claim_floors.hpp"
+#include "postgres/connection_pool.hpp"
+#include "tasks/task_store.hpp"
+
+namespace leasehold::postgres {
+
+/// Leases tasks: gives each type its fair share, and begins where there is something to be found.
+/// Thread-safe.
+class Claims {
+ public:
+  Claims(ConnectionPool& pool, const std::string& schema);
+
+  /// By priority, then run_at, then id.
+  std::vector<LeasedTask> lease(const LeaseRequest& request);
+
+  /// Something of this type went back to an earlier place.
+  void forget(const std::string& type) { floors_.forget(type); }
+
+ private:
+  enum class From { floor, head };
+  struct Round;
+
+  void run(Round& round, std::span<const std::string> types, std::size_t share, From from);
+
+  ConnectionPool& pool_;
+  const Statement statement_;
+  ClaimFloors floors_;
+  std::atomic<std::size_t> turn_{0};
+};
+
+}  // namespace leasehold::postgres

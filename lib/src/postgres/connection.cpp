@@ -1,0 +1,115 @@
+#include "postgres/connection.hpp"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "leasehold/errors.hpp"
+#include "postgres/postgres_errors.hpp"
+#include "postgres/pqxx_bridge.hpp"
+
+namespace leasehold::postgres {
+namespace {
+
+/// Not there, there already, or of another result type than when it was prepared.
+bool is_about_preparing(std::string_view sqlstate) {
+  return sqlstate == "26000" || sqlstate == "42P05" || sqlstate == "0A000";
+}
+
+}  // namespace
+
+Connection::Connection(const PostgresUri& uri) : where_(uri.display) {
+  try {
+    connection_ = connect(uri.conninfo);
+    silence_ = std::make_unique<pqxx::quiet_errorhandler>(*connection_);
+  } catch (const std::exception& error) {
+    raise_connect_failure(error.what(), where_);
+  }
+  socket_ = ::fcntl(connection_->sock(), F_DUPFD_CLOEXEC, 0);
+}
+
+Connection::~Connection() {
+  silence_.reset();
+  connection_.reset();
+  if (socket_ >= 0) ::close(socket_);
+}
+
+/// Whether the server has closed the connection while it was idle. Reading would not tell: its last
+/// words, why it hangs up, come first.
+bool Connection::hung_up() const noexcept {
+  pollfd line{socket_, POLLRDHUP, 0};
+  return ::poll(&line, 1, 0) != 0;
+}
+
+void Connection::interrupt() noexcept { ::shutdown(socket_, SHUT_RDWR); }
+
+/// Throws what an error means that came after something was sent.
+void Connection::raise(const std::exception& error) {
+  const std::string sqlstate = sqlstate_of(error);
+  // 57P01 to 57P03: the server ends the connection. It says so before or after it has committed.
+  if (!connection_->is_open() || sqlstate.starts_with("57P") || sqlstate == "40003" ||
+      dynamic_cast<const pqxx::broken_connection*>(&error) ||
+      dynamic_cast<const pqxx::in_doubt_error*>(&error)) {
+    broken_ = true;
+    throw OutcomeUnknown(where_ + ": the connection was lost before the answer came (" +
+                         error.what() + ")");
+  }
+  throw explain(sqlstate, error.what(), where_);
+}
+
+pqxx::result Connection::run(const Statement& statement, const Params& params) {
+  std::optional<pqxx::nontransaction> transaction;
+  try {
+    transaction.emplace(*connection_);  // sends nothing
+  } catch (const std::exception&) {
+    broken_ = true;
+  }
+  if (hung_up()) broken_ = true;
+  if (!usable()) throw Dead{};
+  if (keeps_plans_ && !statement.prepared_name.empty()) {
+    try {
+      if (prepared_.insert(statement.prepared_name).second) {
+        connection_->prepare(statement.prepared_name, statement.text);
+      }
+      return execute_prepared(*transaction, statement.prepared_name, params);
+    } catch (const std::exception& error) {
+      // Nothing has been executed then. A pooler has given us another session than the one in which
+      // we prepared it, or other tables have come: it works the plain way, here and from now on.
+      if (!is_about_preparing(sqlstate_of(error))) raise(error);
+      keeps_plans_ = false;
+    }
+  }
+  try {
+    return execute(*transaction, statement.text, params);
+  } catch (const std::exception& error) {
+    raise(error);
+  }
+}
+
+void Connection::wait_for_notification() {
+  try {
+    while (connection_->get_notifs() == 0) {
+      if (!connection_->is_open()) throw pqxx::broken_connection();
+      pollfd line{socket_, POLLIN | POLLRDHUP, 0};
+      ::poll(&line, 1, -1);
+    }
+  } catch (const std::exception& error) {
+    broken_ = true;
+    throw Unavailable(where_ + ": the listening connection was lost (" + error.what() + ")");
+  }
+}
+
+void Connection::transaction(const std::function<void(pqxx::transaction_base&)>& work) {
+  try {
+    pqxx::work transaction(*connection_);
+    work(transaction);
+    transaction.commit();
+  } catch (const Error&) {
+    throw;
+  } catch (const std::exception& error) {
+    raise(error);
+  }
+}
+
+}  // namespace leasehold::postgres

@@ -1,0 +1,162 @@
+#include "postgres/connection_pool.hpp"
+
+#include <algorithm>
+
+#include "leasehold/errors.hpp"
+#include "postgres/postgres_errors.hpp"
+
+namespace leasehold::postgres {
+namespace {
+
+using std::chrono::milliseconds;
+
+constexpr milliseconds first_pause{50};
+constexpr milliseconds longest_pause{2'000};
+
+// How often a statement that lost a deadlock or a serialization race is run in all.
+constexpr int most_tries = 6;
+
+}  // namespace
+
+/// A connection taken for one statement. Watched until it is given back.
+class ConnectionPool::Loan {
+ public:
+  Loan(ConnectionPool& pool, Clock::time_point deadline)
+      : pool_(pool), connection_(pool.take(deadline)) {}
+  ~Loan() { pool_.give_back(std::move(connection_)); }
+  Loan(const Loan&) = delete;
+  Loan& operator=(const Loan&) = delete;
+
+  Connection& operator*() const { return *connection_; }
+
+ private:
+  ConnectionPool& pool_;
+  std::unique_ptr<Connection> connection_;
+};
+
+ConnectionPool::ConnectionPool(PostgresUri uri, const PostgresOptions& options)
+    : uri_(std::move(uri)),
+      options_(options),
+      backoff_(first_pause, longest_pause),
+      watchdog_([this](const std::stop_token& stop) { watch(stop); }) {}
+
+ConnectionPool::~ConnectionPool() = default;
+
+pqxx::result ConnectionPool::run(const Statement& statement, const Params& params) {
+  Backoff pause(milliseconds{5}, milliseconds{200});
+  for (int tries = 1;; ++tries) {
+    try {
+      return run_once(statement, params);
+    } catch (const SqlRefused& refused) {
+      if (refused.reason() != ServerRefused::Reason::conflict || tries == most_tries) throw;
+    }
+    std::this_thread::sleep_for(pause.next());
+  }
+}
+
+pqxx::result ConnectionPool::run_once(const Statement& statement, const Params& params) {
+  const auto deadline = Clock::now() + options_.command_timeout;
+  // All idle connections may be dead after a restart of the server: each says so before anything is
+  // sent, and a new one is made in the end.
+  for (std::size_t i = 0; i <= options_.connections; ++i) {
+    const Loan loan(*this, deadline);
+    try {
+      return (*loan).run(statement, params);
+    } catch (const Connection::Dead&) {
+      continue;  // the loan's end throws it away
+    }
+  }
+  throw Unavailable(uri_.display + ": the server hangs up on every connection");
+}
+
+std::unique_ptr<Connection> ConnectionPool::take(Clock::time_point deadline) {
+  std::unique_ptr<Connection> connection;
+  {
+    std::unique_lock lock(mutex_);
+    if (!freed_.wait_until(lock, deadline, [&] { return taken_ < options_.connections; })) {
+      throw Unavailable(uri_.display + ": not sent within the time-out, all " +
+                        std::to_string(options_.connections) + " connections are in use");
+    }
+    ++taken_;
+    if (!idle_.empty()) {
+      connection = std::move(idle_.back());
+      idle_.pop_back();
+    }
+  }
+  try {
+    if (!connection) connection = connect();
+  } catch (...) {
+    const std::lock_guard guard(mutex_);
+    --taken_;
+    freed_.notify_one();
+    throw;
+  }
+  const std::lock_guard guard(mutex_);
+  busy_.push_back({connection.get(), deadline});
+  called_ = true;
+  if (watchdog_sleeps_) wake_watchdog_.notify_one();
+  return connection;
+}
+
+void ConnectionPool::give_back(std::unique_ptr<Connection> connection) noexcept {
+  {
+    const std::lock_guard guard(mutex_);
+    std::erase_if(busy_, [&](const Busy& busy) { return busy.connection == connection.get(); });
+    --taken_;
+    if (connection->usable()) idle_.push_back(std::move(connection));
+    freed_.notify_one();
+  }
+  // A broken one is closed here, outside the lock.
+}
+
+std::unique_ptr<Connection> ConnectionPool::connect() {
+  {
+    const std::lock_guard guard(mutex_);
+    if (Clock::now() < next_attempt_) {
+      if (last_was_refusal_) throw ServerRefused(last_reason_, last_error_);
+      throw Unavailable(last_error_);
+    }
+  }
+  const auto failed = [this](const Error& error, bool refusal, ServerRefused::Reason reason) {
+    const std::lock_guard guard(mutex_);
+    last_error_ = error.what();
+    last_was_refusal_ = refusal;
+    last_reason_ = reason;
+    next_attempt_ = Clock::now() + backoff_.next();
+  };
+  try {
+    auto connection = std::make_unique<Connection>(uri_);
+    const std::lock_guard guard(mutex_);
+    backoff_.reset();
+    next_attempt_ = {};
+    return connection;
+  } catch (const ServerRefused& error) {
+    failed(error, true, error.reason());
+    throw;
+  } catch (const Unavailable& error) {
+    failed(error, false, {});
+    throw;
+  }
+}
+
+/// Breaks connections whose users have waited too long: libpq itself would wait for ever. Looks
+/// about eight times within a time-out while there are calls, and sleeps while there are none.
+void ConnectionPool::watch(const std::stop_token& stop) {
+  const auto tick = std::clamp(options_.command_timeout / 8, milliseconds{5}, milliseconds{1'000});
+  std::unique_lock lock(mutex_);
+  while (!stop.stop_requested()) {
+    if (!called_ && busy_.empty()) {
+      watchdog_sleeps_ = true;
+      wake_watchdog_.wait(lock, stop, [&] { return called_; });
+      watchdog_sleeps_ = false;
+    }
+    called_ = false;
+    wake_watchdog_.wait_for(lock, stop, tick, [] { return false; });
+    const auto now = Clock::now();
+    for (Busy& busy : busy_) {
+      if (busy.deadline <= now) busy.connection->interrupt();
+    }
+  }
+}
+
+}  // namespace leasehold::postgres

@@ -1,0 +1,75 @@
+#include "postgres/postgres_errors.hpp"
+
+#include <algorithm>
+#include <array>
+
+namespace leasehold::postgres {
+namespace {
+
+using Reason = ServerRefused::Reason;
+
+struct Explanation {
+  std::string_view code;  ///< a SQLSTATE or the beginning of one
+  Reason reason;
+  std::string_view advice;
+};
+
+constexpr std::array explanations{
+    Explanation{"40", Reason::conflict, "other transactions were in the way again and again"},
+    Explanation{"55P03", Reason::conflict, "a lock was not to be had within lock_timeout"},
+    Explanation{"25006", Reason::read_only,
+                "this server is read-only: point the URI at the primary"},
+    Explanation{"42P01", Reason::no_schema, "the tables are not there: run migrate"},
+    Explanation{"42883", Reason::no_schema, "the functions are not there: run migrate"},
+    Explanation{"42703", Reason::no_schema, "the tables are too old: run migrate"},
+    Explanation{"3F000", Reason::no_schema, "the schema is not there: run migrate"},
+    Explanation{"42501", Reason::permission, "the user lacks a right"},
+    Explanation{"28", Reason::authentication, "wrong user or password in the URI"},
+    Explanation{"57014", Reason::other, "cancelled, or longer than the server's statement_timeout"},
+    Explanation{"53100", Reason::other, "the server's disk is full"},
+    Explanation{"53200", Reason::out_of_memory, "the server is out of memory"},
+};
+
+/// One line, without the newline that libpq puts at the end.
+std::string tidy(std::string_view message) {
+  std::string text(message);
+  while (!text.empty() && (text.back() == '\n' || text.back() == ' ')) text.pop_back();
+  std::replace(text.begin(), text.end(), '\n', ' ');
+  return text;
+}
+
+bool contains(std::string_view text, std::string_view part) {
+  return text.find(part) != std::string_view::npos;
+}
+
+}  // namespace
+
+SqlRefused explain(std::string_view sqlstate, std::string_view message, const std::string& where) {
+  const std::string words =
+      tidy(message) + (sqlstate.empty() ? "" : ", SQLSTATE ") + std::string(sqlstate);
+  for (const auto& known : explanations) {
+    if (sqlstate.starts_with(known.code)) {
+      return {known.reason, where + ": " + std::string(known.advice) + " (" + words + ")",
+              std::string(sqlstate)};
+    }
+  }
+  return {Reason::other, where + ": " + words, std::string(sqlstate)};
+}
+
+void raise_connect_failure(std::string_view message, const std::string& where) {
+  const std::string words = where + ": " + tidy(message);
+  for (const auto* refusal : {"authentication failed", "no password supplied", "pg_hba.conf",
+                              "role \"", "no such user"}) {
+    if (contains(message, refusal)) throw ServerRefused(Reason::authentication, words);
+  }
+  if (contains(message, "permission denied for database")) {
+    throw ServerRefused(Reason::permission, words);
+  }
+  if (contains(message, "database \"") && contains(message, "does not exist")) {
+    throw ServerRefused(Reason::other, words);
+  }
+  // Not there, starting, stopping, or full: all the same to the caller, and over by itself.
+  throw Unavailable(words);
+}
+
+}  // namespace leasehold::postgres

@@ -1,0 +1,35 @@
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "leasehold/errors.hpp"
+
+namespace leasehold::postgres {
+
+/// A refusal with PostgreSQL's code for it.
+class SqlRefused : public ServerRefused {
+ public:
+  SqlRefused(Reason reason, const std::string& what, std::string sqlstate)
+      : ServerRefused(reason, what), sqlstate_(std::move(sqlstate)) {}
+
+  const std::string& sqlstate() const noexcept { return sqlstate_; }
+
+ private:
+  std::string sqlstate_;
+};
+
+namespace sqlstate {
+inline constexpr std::string_view unique_violation = "23505";
+inline constexpr std::string_view serialization_failure = "40001";
+inline constexpr std::string_view deadlock_detected = "40P01";
+inline constexpr std::string_view stale_fencing_token = "LH001";  // ours, from fence()
+}  // namespace sqlstate
+
+/// What an error means for the caller, who gets the server's own words too.
+SqlRefused explain(std::string_view sqlstate, std::string_view message, const std::string& where);
+
+/// Throws what a failed attempt to connect means. libpq tells no code then, only words.
+[[noreturn]] void raise_connect_failure(std::string_view message, const std::string& where);
+
+}  // namespace leasehold::postgres

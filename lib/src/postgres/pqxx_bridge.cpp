@@ -1,0 +1,85 @@
+#include "postgres/pqxx_bridge.hpp"
+
+#include <pqxx/version>
+
+namespace leasehold::postgres {
+
+#if PQXX_VERSION_MAJOR >= 7
+
+std::unique_ptr<pqxx::connection> connect(const std::string& conninfo) {
+  return std::make_unique<pqxx::connection>(conninfo);
+}
+
+static pqxx::params values_of(const Params& params) {
+  pqxx::params values;
+  values.reserve(params.values().size());
+  for (const auto& value : params.values()) {
+    if (value) {
+      values.append(*value);
+    } else {
+      values.append();
+    }
+  }
+  return values;
+}
+
+pqxx::result execute(pqxx::transaction_base& transaction, const std::string& sql,
+                     const Params& params) {
+#if PQXX_VERSION_MAJOR > 7 || PQXX_VERSION_MINOR >= 9
+  return transaction.exec(sql, values_of(params));
+#else
+  return transaction.exec_params(sql, values_of(params));
+#endif
+}
+
+pqxx::result execute_prepared(pqxx::transaction_base& transaction, const std::string& name,
+                              const Params& params) {
+#if PQXX_VERSION_MAJOR > 7 || PQXX_VERSION_MINOR >= 9
+  return transaction.exec(pqxx::prepped{name}, values_of(params));
+#else
+  return transaction.exec_prepared(name, values_of(params));
+#endif
+}
+
+#else
+
+std::unique_ptr<pqxx::connection> connect(const std::string& conninfo) {
+  auto connection = std::make_unique<pqxx::connection>(conninfo);
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wdeprecated-declarations"
+  connection->inhibit_reactivation(true);  // libpqxx 7 never does it
+#pragma GCC diagnostic pop
+  return connection;
+}
+
+static std::vector<const char*> values_of(const Params& params) {
+  std::vector<const char*> values;
+  values.reserve(params.values().size());
+  for (const auto& value : params.values()) values.push_back(value ? value->c_str() : nullptr);
+  return values;
+}
+
+pqxx::result execute(pqxx::transaction_base& transaction, const std::string& sql,
+                     const Params& params) {
+  const auto values = values_of(params);
+  return transaction.exec_params(sql, pqxx::prepare::make_dynamic_params(values));
+}
+
+pqxx::result execute_prepared(pqxx::transaction_base& transaction, const std::string& name,
+                              const Params& params) {
+  const auto values = values_of(params);
+  return transaction.exec_prepared(name, pqxx::prepare::make_dynamic_params(values));
+}
+
+#endif
+
+std::string sqlstate_of(const std::exception& error) {
+  // libpqxx 6.4 does not put the code into these; in 7 they are as good as any other.
+  if (dynamic_cast<const pqxx::serialization_failure*>(&error)) return "40001";
+  if (dynamic_cast<const pqxx::deadlock_detected*>(&error)) return "40P01";
+  if (dynamic_cast<const pqxx::insufficient_privilege*>(&error)) return "42501";
+  if (const auto* sql = dynamic_cast<const pqxx::sql_error*>(&error)) return sql->sqlstate();
+  return {};
+}
+
+}  // namespace leasehold::postgres

@@ -1,0 +1,154 @@
+#include "postgres/rows.hpp"
+
+#include <optional>
+#include <stdexcept>
+
+namespace leasehold::postgres {
+namespace {
+
+using std::chrono::system_clock;
+
+/// The fields of a row from the first to the last.
+class Fields {
+ public:
+  explicit Fields(const pqxx::row& row) : row_(row) {}
+
+  std::int64_t number() { return next().as<std::int64_t>(); }
+  int small_number() { return next().as<int>(); }
+  int small_number_or(int otherwise) { return next().as<int>(otherwise); }
+  std::string_view view() {
+    const pqxx::field field = next();
+    return {field.c_str(), field.size()};
+  }
+  /// Empty for null.
+  std::string text() { return std::string(view()); }
+  std::optional<std::string> optional_text() {
+    const pqxx::field field = next();
+    if (field.is_null()) return std::nullopt;
+    return std::string(field.c_str(), field.size());
+  }
+  std::optional<std::chrono::milliseconds> optional_ms() {
+    const pqxx::field field = next();
+    if (field.is_null()) return std::nullopt;
+    return std::chrono::milliseconds{field.as<std::int64_t>()};
+  }
+  system_clock::time_point time() {
+    return system_clock::time_point{std::chrono::microseconds{number()}};
+  }
+  std::optional<system_clock::time_point> optional_time() {
+    const pqxx::field field = next();
+    if (field.is_null()) return std::nullopt;
+    return system_clock::time_point{std::chrono::microseconds{field.as<std::int64_t>()}};
+  }
+
+ private:
+  pqxx::field next() { return row_[at_++]; }
+
+  const pqxx::row& row_;
+  pqxx::row::size_type at_ = 0;
+};
+
+SnapshotHolder::Kind to_kind(std::string_view name) {
+  using Kind = SnapshotHolder::Kind;
+  for (const Kind kind : {Kind::transaction, Kind::prepared, Kind::replication}) {
+    if (name == to_string(kind)) return kind;
+  }
+  throw std::logic_error("unknown kind of snapshot holder " + std::string(name));
+}
+
+}  // namespace
+
+TaskState to_state(std::string_view name) {
+  for (const TaskState state : {TaskState::pending, TaskState::leased, TaskState::completed,
+                                TaskState::dead, TaskState::cancelled}) {
+    if (name == to_string(state)) return state;
+  }
+  throw std::logic_error("unknown task state " + std::string(name));
+}
+
+// Braced initialisers are evaluated from left to right: the fields come in the order of the
+// columns.
+
+LeasedTask to_leased_task(const pqxx::row& row) {
+  Fields f(row);
+  return {
+      .key = {TaskId{f.number()}, TaskVersion{f.number()}},
+      .type = f.text(),
+      .priority = f.small_number(),
+      .payload = f.text(),
+      .progress = f.text(),
+      .attempts = f.small_number(),
+      .max_attempts = f.small_number(),
+      .crash_count = f.small_number(),
+      .run_at_us = f.number(),
+  };
+}
+
+TaskRecord to_task_record(const pqxx::row& row) {
+  Fields f(row);
+  return {
+      .id = TaskId{f.number()},
+      .version = TaskVersion{f.number()},
+      .type = f.text(),
+      .state = to_state(f.view()),
+      .priority = f.small_number(),
+      .payload = f.text(),
+      .progress = f.optional_text(),
+      .result = f.optional_text(),
+      .run_at = f.time(),
+      .leased_by = f.text(),
+      .lease_expiry = f.optional_time(),
+      .attempts = f.small_number(),
+      .max_attempts = f.small_number(),
+      .crash_count = f.small_number(),
+      .unique_key = f.text(),
+      .last_error = f.text(),
+      .created_at = f.time(),
+      .updated_at = f.time(),
+      .finished_at = f.optional_time(),
+  };
+}
+
+RecoveredTask to_recovered(const pqxx::row& row) {
+  Fields f(row);
+  return {
+      .id = TaskId{f.number()},
+      .type = f.text(),
+      .state = to_state(f.view()),
+      .worker = f.text(),
+      .overdue = std::chrono::milliseconds{f.number()},
+      .crash_count = f.small_number(),
+  };
+}
+
+QueueHealth to_health(const pqxx::row& row) {
+  Fields f(row);
+  return {
+      .oldest_ready = f.optional_ms(),
+      .oldest_expired = f.optional_ms(),
+      .live_rows = static_cast<std::uint64_t>(f.number()),
+      .dead_rows = static_cast<std::uint64_t>(f.number()),
+      .oldest_snapshot = std::nullopt,
+  };
+}
+
+SnapshotHolder to_snapshot_holder(const pqxx::row& row) {
+  Fields f(row);
+  return {
+      .kind = to_kind(f.view()),
+      .pid = f.small_number_or(0),
+      .name = f.text(),
+      .user = f.text(),
+      .age = f.optional_ms(),
+      .transactions = f.number(),
+  };
+}
+
+std::vector<TaskId> to_ids(const pqxx::result& result) {
+  std::vector<TaskId> ids;
+  ids.reserve(static_cast<std::size_t>(result.size()));
+  for (const auto& row : result) ids.push_back(TaskId{row[0].as<std::int64_t>()});
+  return ids;
+}
+
+}  // namespace leasehold::postgres

@@ -1,0 +1,31 @@
+#pragma once
+
+#include <span>
+#include <stop_token>
+
+#include "support/backoff.hpp"
+#include "tasks/worker/worker_context.hpp"
+
+namespace leasehold {
+
+/// Leases tasks when there is room for them.
+class Leaser {
+ public:
+  Leaser(const WorkerContext& context, std::span<const TaskKind> kinds);
+
+  void run(const std::stop_token& stop);
+
+  enum class Found { nothing, some, all_it_asked_for };
+  /// One look: one statement for the types without a limit, one for those with.
+  Found lease_once();
+
+ private:
+  Found lease(const std::vector<std::size_t>& lanes, std::size_t limit);
+
+  const WorkerContext& context_;
+  const std::span<const TaskKind> kinds_;
+  Backoff poll_;
+  Backoff trouble_;
+};
+
+}  // namespace leasehold

@@ -1,0 +1,62 @@
+#pragma once
+
+#include <chrono>
+#include <functional>
+#include <span>
+#include <stop_token>
+#include <string>
+#include <string_view>
+#include <thread>
+#include <vector>
+
+#include "tasks/worker/leaser.hpp"
+#include "tasks/worker/renewer.hpp"
+#include "tasks/worker/settler.hpp"
+#include "tasks/worker/worker_context.hpp"
+
+namespace leasehold {
+
+/// One call of Worker::run(): its threads, and what handlers call. The caller's thread watches over
+/// deadlines and the end of trust, and never waits for a server.
+class WorkerRun {
+ public:
+  WorkerRun(QueueCore& core, const WorkerOptions& options, const std::string& name,
+            std::span<const TaskKind> kinds, WorkerTelemetry& telemetry);
+
+  /// Works until `stop`, then stops as Worker::run() says; `now` ends the grace period.
+  void run(const std::stop_token& stop, const std::stop_token& now);
+
+  Board::Load load() const { return board_.load(); }
+
+  // What handlers call.
+  LeaseWrite progress(const TaskRunPtr& run, std::string_view json);
+  void check_result(std::string_view json) const { context_.core.check_result(json); }
+  bool shutting_down() const noexcept { return shutting_down_.load(); }
+
+  // For complete_in() in a transaction of the handler.
+  static WorkerRun& of(Task& task) { return task.worker_; }
+  static const TaskRunPtr& run_of(Task& task) { return task.run_; }
+  QueueCore& core() const { return context_.core; }
+  /// Throws LeaseLost if the lease is gone.
+  void hand_over(const TaskRunPtr& run);
+  [[noreturn]] void refuse(const TaskRunPtr& run);
+
+ private:
+  using Clock = Board::Clock;
+
+  void handle(const std::stop_token& stop);
+  TaskOutcome call_handler(const TaskRunPtr& run);
+  TaskOutcome failure(const TaskRun& run, std::string_view error) const;
+  void listen(const std::stop_token& stop);
+  void watch(Clock::time_point until, const std::function<bool()>& done);
+
+  Board board_;
+  Outage outage_;
+  const WorkerContext context_;
+  Leaser leaser_;
+  Renewer renewer_;
+  Settler settler_;
+  std::atomic<bool> shutting_down_{false};
+};
+
+}  // namespace leasehold

@@ -1,0 +1,3 @@
+-- Refuses a token older than one that was seen for the resource.
+--   $1 resource   $2 token
+SELECT "leasehold".fence($1::text, $2::bigint)

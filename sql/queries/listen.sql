@@ -1,0 +1,2 @@
+-- Asks to be told of new tasks: the channel is named like the schema.
+LISTEN "leasehold"
