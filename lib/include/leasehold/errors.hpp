@@ -1,0 +1,82 @@
+#pragma once
+
+#include <stdexcept>
+#include <string>
+
+namespace leasehold {
+
+// Errors tell the caller what to do. Expected outcomes (the lock is busy, the lease is gone) are
+// values, not errors.
+
+/// Base of every exception that Leasehold throws.
+class Error : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
+};
+
+/// An argument was refused before anything was sent. The message names the value and what is
+/// allowed. Retrying with the same argument is pointless.
+class InvalidArgument : public Error {
+ public:
+  using Error::Error;
+};
+
+/// The server could not be reached and the request was not sent: it did **not** happen.
+/// Retrying is safe.
+class Unavailable : public Error {
+ public:
+  using Error::Error;
+};
+
+/// The request was sent but its reply was lost: it **may** have happened. Look before retrying.
+class OutcomeUnknown : public Error {
+ public:
+  using Error::Error;
+};
+
+/// The server answered, and the answer was no: the request did **not** happen. `reason()` says
+/// whether waiting can help or somebody has to change something.
+class ServerRefused : public Error {
+ public:
+  enum class Reason {
+    authentication,  ///< wrong or missing password: fix the URI
+    permission,      ///< the user may not run this command or touch this key
+    wrong_type,      ///< another program uses the same key for something else
+    out_of_memory,   ///< the server is at its memory limit and refuses writes
+    read_only,       ///< the server is a replica: point the URI at the primary
+    loading,         ///< the server is reading its data set: try again shortly
+    busy,            ///< a script blocks the server: try again shortly
+    conflict,        ///< other transactions were in the way again and again: try again shortly
+    no_schema,       ///< the tables are missing or too old: run migrate()
+    newer_schema,    ///< the tables were made by a newer Leasehold: update this program
+    other,           ///< see what()
+  };
+
+  ServerRefused(Reason reason, const std::string& what) : Error(what), reason_(reason) {}
+
+  Reason reason() const noexcept { return reason_; }
+
+  /// Whether the same request can succeed later with nobody changing anything.
+  bool transient() const noexcept {
+    return reason_ == Reason::loading || reason_ == Reason::busy || reason_ == Reason::conflict;
+  }
+
+ private:
+  Reason reason_;
+};
+
+/// A write of the caller's own transaction came too late: the lease it stands on is gone. Let the
+/// transaction roll back: the task is, or will be, somebody else's.
+class LeaseLost : public Error {
+ public:
+  using Error::Error;
+};
+
+/// A fencing token was refused because a newer one was seen: whoever holds it lost the lock. The
+/// transaction that asked is aborted.
+class StaleToken : public Error {
+ public:
+  using Error::Error;
+};
+
+}  // namespace leasehold

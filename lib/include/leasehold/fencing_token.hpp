@@ -1,0 +1,21 @@
+#pragma once
+
+#include <compare>
+#include <cstdint>
+#include <ostream>
+
+namespace leasehold {
+
+/// Grows with every grant of a lock, and never goes back, even if Redis loses its data. Hand it to
+/// whatever the lock protects and refuse there anything that comes with a smaller one: that closes
+/// the gap that every lock with a time limit has.
+struct FencingToken {
+  std::uint64_t value = 0;
+
+  friend auto operator<=>(const FencingToken&, const FencingToken&) = default;
+  friend std::ostream& operator<<(std::ostream& out, FencingToken token) {
+    return out << token.value;
+  }
+};
+
+}  // namespace leasehold

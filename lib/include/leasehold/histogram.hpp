@@ -1,0 +1,39 @@
+#pragma once
+
+#include <array>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+
+namespace leasehold {
+
+/// A snapshot of how long something took. Buckets are cumulative nowhere: each counts its own.
+struct Histogram {
+  /// Upper bounds (inclusive) of the buckets; one more bucket takes what is longer.
+  static constexpr std::array<std::chrono::microseconds, 16> bounds{
+      std::chrono::microseconds{50},
+      std::chrono::microseconds{100},
+      std::chrono::microseconds{250},
+      std::chrono::microseconds{500},
+      std::chrono::microseconds{1'000},
+      std::chrono::microseconds{2'500},
+      std::chrono::microseconds{5'000},
+      std::chrono::microseconds{10'000},
+      std::chrono::microseconds{25'000},
+      std::chrono::microseconds{100'000},
+      std::chrono::microseconds{250'000},
+      std::chrono::microseconds{1'000'000},
+      std::chrono::seconds{5},
+      std::chrono::seconds{30},
+      std::chrono::minutes{5},
+      std::chrono::hours{1}};
+
+  std::array<std::uint64_t, bounds.size() + 1> buckets{};
+  std::uint64_t count = 0;
+  std::chrono::microseconds sum{0};
+
+  /// The upper bound of the bucket in which the given share (0 to 1) of all values lies.
+  std::chrono::microseconds quantile(double share) const noexcept;
+};
+
+}  // namespace leasehold

@@ -1,0 +1,27 @@
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace leasehold {
+
+struct MigrateOptions {
+  /// As PostgresOptions::schema. It is made if it is missing.
+  std::string schema = "leasehold";
+};
+
+struct MigrateReport {
+  int from = 0;                      ///< the version that was there; 0 for none
+  int to = 0;                        ///< the version that is there now
+  std::vector<std::string> applied;  ///< the names of the migrations between
+};
+
+/// Brings the tables in a PostgreSQL database to the version that this library needs, in one
+/// transaction. Does nothing if they are there already. Several may do it at once: one does, the
+/// others wait for it. Wants the right to create a schema, or to create tables in an existing one.
+///
+/// Throws ServerRefused (newer_schema) if a newer Leasehold made the tables, and else as TaskQueue.
+MigrateReport migrate(std::string_view uri, const MigrateOptions& options = {});
+
+}  // namespace leasehold

@@ -1,0 +1,46 @@
+#pragma once
+
+#include <pqxx/transaction_base>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "leasehold/fencing_token.hpp"
+#include "leasehold/task_queue.hpp"
+#include "leasehold/worker.hpp"
+
+namespace leasehold {
+
+// Work in the caller's own transaction: its effects and our bookkeeping are committed together or
+// not at all. The transaction must be in the same database as the queue. All of these throw our own
+// exceptions; libpqxx's come from commit(), which is the caller's.
+
+/// Adds a task if and when `transaction` commits. A unique key that is taken by a transaction still
+/// under way makes it wait for that one.
+Enqueued enqueue_in(pqxx::transaction_base& transaction, TaskQueue& queue, const NewTask& task);
+std::vector<Enqueued> enqueue_in(pqxx::transaction_base& transaction, TaskQueue& queue,
+                                 std::span<const NewTask> tasks);
+
+/// Completes a task if and when `transaction` commits. Throws LeaseLost if the lease is gone: let
+/// the transaction roll back, and nothing of it happened. Until the commit nobody can take the
+/// lease, for the task's row is locked.
+///
+/// The handle then leaves its task alone, also in its destructor. If the transaction was rolled
+/// back, call fail() or release() on it, or let the lease expire.
+void complete_in(pqxx::transaction_base& transaction, TaskLease& lease,
+                 std::string_view result = {});
+
+/// The same from the handler of a worker. Commit, then return from the handler. If it throws
+/// instead, the task is failed, unless the transaction was committed all the same; if it returns
+/// without a commit, the lease expires. The lease is not renewed between this call and the
+/// handler's end. May be called again, in a new transaction, when the first one was rolled back.
+void complete_in(pqxx::transaction_base& transaction, Task& task, std::string_view result = {});
+
+/// Throws StaleToken if a newer token than this one was seen for the resource (1 to 512 bytes of
+/// UTF-8). Call it before the writes that a lock protects, with the lock's token: it holds back
+/// newer holders until `transaction` ends, so that a holder that lost its lock can not write after
+/// them. The same as SELECT leasehold.fence('resource', token) in SQL.
+void fence(pqxx::transaction_base& transaction, std::string_view resource, FencingToken token,
+           std::string_view schema = "leasehold");
+
+}  // namespace leasehold

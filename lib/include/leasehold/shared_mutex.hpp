@@ -1,0 +1,78 @@
+#pragma once
+
+#include <chrono>
+#include <condition_variable>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "leasehold/lock_client.hpp"
+#include "leasehold/shared_lock.hpp"
+
+namespace leasehold {
+
+/// A read/write lock as the standard library wants it: SharedLockable and SharedTimedLockable as
+/// well as Lockable and TimedLockable, so that std::shared_lock, std::unique_lock and
+/// std::scoped_lock work. What Mutex cannot tell, this cannot either: see there.
+///
+/// Like std::shared_mutex it is not recursive. Threads that share one SharedMutex sort themselves
+/// out in the process first, and then ask Redis: a writer that waits stops new readers, readers
+/// that wait come in before the next writer, so that neither side starves. Thread safety: as
+/// std::shared_mutex; unlike it, it may be unlocked by another thread.
+class SharedMutex {
+ public:
+  /// `options.wait` and `options.on_conflict` are not used: the calls below say how long to wait.
+  /// Throws InvalidArgument.
+  SharedMutex(LockClient& client, std::string name, LockOptions options = {});
+
+  SharedMutex(const SharedMutex&) = delete;
+  SharedMutex& operator=(const SharedMutex&) = delete;
+
+  void lock() { acquire(LockOptions::forever); }
+  bool try_lock() { return acquire(std::chrono::milliseconds{0}); }
+  void unlock() noexcept;
+
+  void lock_shared() { acquire_shared(LockOptions::forever); }
+  bool try_lock_shared() { return acquire_shared(std::chrono::milliseconds{0}); }
+  void unlock_shared() noexcept;
+
+  template <class Rep, class Period>
+  bool try_lock_for(const std::chrono::duration<Rep, Period>& wait) {
+    return acquire(std::chrono::ceil<std::chrono::milliseconds>(wait));
+  }
+  template <class Clock, class Duration>
+  bool try_lock_until(const std::chrono::time_point<Clock, Duration>& deadline) {
+    return try_lock_for(deadline - Clock::now());
+  }
+  template <class Rep, class Period>
+  bool try_lock_shared_for(const std::chrono::duration<Rep, Period>& wait) {
+    return acquire_shared(std::chrono::ceil<std::chrono::milliseconds>(wait));
+  }
+  template <class Clock, class Duration>
+  bool try_lock_shared_until(const std::chrono::time_point<Clock, Duration>& deadline) {
+    return try_lock_shared_for(deadline - Clock::now());
+  }
+
+ private:
+  bool acquire(std::chrono::milliseconds wait);
+  bool acquire_shared(std::chrono::milliseconds wait);
+  void leave_gate_as_writer() noexcept;
+  void leave_gate_as_reader() noexcept;
+
+  SharedLock lock_;
+  const LockOptions options_;
+
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  // All of these are protected by mutex_.
+  bool writer_ = false;  // a thread of this process writes, or asks Redis to
+  int waiting_writers_ = 0;
+  int waiting_readers_ = 0;
+  int readers_first_ = 0;  // waiting readers that come in before the next writer
+  int readers_ = 0;        // threads of this process that read, or ask Redis to
+  std::optional<Lock> write_lock_;
+  std::vector<Lock> read_locks_;
+};
+
+}  // namespace leasehold

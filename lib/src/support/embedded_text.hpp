@@ -1,0 +1,14 @@
+#pragma once
+
+#include <string_view>
+
+namespace leasehold {
+
+/// A .lua or .sql file of this repository, embedded at build time.
+struct EmbeddedText {
+  std::string_view name;
+  std::string_view sha1;  ///< of the text, in hex: what Redis' EVALSHA wants
+  std::string_view text;
+};
+
+}  // namespace leasehold

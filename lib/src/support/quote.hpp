@@ -1,0 +1,11 @@
+#pragma once
+
+#include <string>
+#include <string_view>
+
+namespace leasehold {
+
+/// A value as it may stand in a message: in quotes, control characters escaped, long ones cut.
+std::string in_quotes(std::string_view value);
+
+}  // namespace leasehold
