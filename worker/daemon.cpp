@@ -1,0 +1,86 @@
+#include "daemon.hpp"
+
+#include <algorithm>
+
+namespace leasehold::worker {
+
+Daemon::Daemon(Config config, Log& log) : config_(std::move(config)), log_(log) {
+  // First, as it is the only thing that can go wrong.
+  if (config_.listen) http_ = std::make_unique<HttpServer>(*config_.listen, board_);
+  start();
+}
+
+void Daemon::reload(Config config) {
+  std::unique_ptr<HttpServer> http;
+  const bool same_address = config.listen == config_.listen;
+  if (!same_address && config.listen) http = std::make_unique<HttpServer>(*config.listen, board_);
+  if (!same_address) {
+    if (http_) {
+      http_->request_stop();
+      old_http_.push_back(std::move(http_));
+    }
+    http_ = std::move(http);
+  }
+  config_ = std::move(config);
+  log_.change(config_.log_format, config_.log_level);
+  start();
+  board_.reloaded(true);
+}
+
+/// Brings what runs in line with the configuration.
+void Daemon::start() {
+  let_go();
+  std::vector<std::unique_ptr<QueueRunner>> runners;
+  std::vector<std::shared_ptr<QueueStatus>> statuses;
+  for (const QueueConfig& queue : config_.queues) {
+    const auto same = std::ranges::find_if(
+        runners_, [&](const auto& runner) { return runner && runner->config() == queue; });
+    if (same != runners_.end()) {
+      runners.push_back(std::move(*same));
+    } else {
+      runners.push_back(std::make_unique<QueueRunner>(queue, board_.queue(queue.name),
+                                                      log_.for_queue(queue.name)));
+    }
+    statuses.push_back(runners.back()->status());
+  }
+  // Not waited for here: one of them may hang.
+  for (auto& runner : runners_) {
+    if (!runner) continue;
+    runner->request_stop();
+    old_runners_.push_back(std::move(runner));
+  }
+  runners_ = std::move(runners);
+
+  if (lock_scan_ && !lock_scan_->same_as(config_)) {
+    lock_scan_->request_stop();
+    old_lock_scans_.push_back(std::move(lock_scan_));
+  }
+  if (!lock_scan_ && !config_.redis.empty()) {
+    lock_scan_ = std::make_unique<LockScan>(config_, log_.for_queue(""));
+  }
+  board_.show(std::move(statuses), lock_scan_ ? lock_scan_->status() : nullptr);
+}
+
+/// Forgets those of earlier configurations that have ended.
+void Daemon::let_go() {
+  std::erase_if(old_runners_, [](const auto& runner) { return runner->finished(); });
+  std::erase_if(old_lock_scans_, [](const auto& scan) { return scan->finished(); });
+  std::erase_if(old_http_, [](const auto& http) { return http->finished(); });
+}
+
+void Daemon::request_stop() {
+  for (const auto& runner : runners_) runner->request_stop();
+  if (lock_scan_) lock_scan_->request_stop();
+  if (http_) http_->request_stop();
+}
+
+bool Daemon::finished() const {
+  const auto all_finished = [](const auto& list) {
+    return std::ranges::all_of(list, [](const auto& one) { return one->finished(); });
+  };
+  return all_finished(runners_) && all_finished(old_runners_) && all_finished(old_lock_scans_) &&
+         all_finished(old_http_) && (!lock_scan_ || lock_scan_->finished()) &&
+         (!http_ || http_->finished());
+}
+
+}  // namespace leasehold::worker

@@ -1,0 +1,112 @@
+// leaseholdd: `leaseholdd --help` says what it does.
+#include <cstdio>
+#include <cstdlib>
+#include <iostream>
+
+#include "command_line.hpp"
+#include "daemon.hpp"
+#include "leasehold/errors.hpp"
+#include "leasehold/version.hpp"
+#include "signals.hpp"
+
+namespace leasehold::worker {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::steady_clock;
+
+enum Exit { worked = 0, failed = 1, misused = 2 };
+
+int run_once(const Config& config, const Log& log) {
+  std::atomic<bool> all_worked{true};
+  {
+    std::vector<std::jthread> threads;
+    for (const QueueConfig& queue : config.queues) {
+      threads.emplace_back([&] {
+        if (!run_one_round(queue, log.for_queue(queue.name))) all_worked = false;
+      });
+    }
+  }
+  return all_worked ? worked : failed;
+}
+
+void reload(Daemon& daemon, const CommandLine& command_line, const Environment& environment,
+            const Log& log) {
+  try {
+    daemon.reload(load_config(command_line, environment).config);
+    log->info("configuration reloaded listen={} queues={}", daemon.address(),
+              daemon.config().queues.size());
+  } catch (const std::exception& error) {
+    daemon.reload_refused();
+    log->error("configuration refused, the old one stays error=\"{}\"", error.what());
+  }
+}
+
+/// Waits for the rounds under way, but not for ever. Returns whether they have ended.
+bool stop(Daemon& daemon, const Signals& signals, const Log& log) {
+  const auto deadline = steady_clock::now() + daemon.config().shutdown_timeout;
+  daemon.request_stop();
+  while (!daemon.finished()) {
+    const bool again = signals.wait(milliseconds{10}) != 0;
+    if (!again && steady_clock::now() < deadline) continue;
+    // Nothing is half done: each statement is a transaction of its own.
+    log->warn("stopped before the rounds under way had ended reason={}",
+              again ? "second_signal" : "shutdown_timeout");
+    return false;
+  }
+  log->info("stopped");
+  return true;
+}
+
+int run(const CommandLine& command_line, const Environment& environment, const Config& config,
+        Log& log, const Signals& signals) {
+  Daemon daemon(config, log);
+  log->info("leaseholdd ready version={} listen={} queues={}", version(), daemon.address(),
+            config.queues.size());
+  while (true) {
+    const int signal = signals.wait();
+    if (signal == SIGHUP) {
+      reload(daemon, command_line, environment, log);
+      continue;
+    }
+    log->info("stopping signal={}", signal == SIGTERM ? "SIGTERM" : "SIGINT");
+    // Not by the destructors: they would wait for a server that hangs.
+    if (!stop(daemon, signals, log)) std::_Exit(worked);
+    return worked;
+  }
+}
+
+int main_program(int argc, char** argv) {
+  const Environment environment = our_environment();
+  try {
+    const CommandLine command_line = parse_command_line(argc, argv, environment);
+    if (command_line.action == CommandLine::Action::print) {
+      std::cout << command_line.text;
+      return worked;
+    }
+    const LoadedConfig loaded = load_config(command_line, environment);
+    if (command_line.action == CommandLine::Action::check_config) {
+      std::cout << loaded.description;
+      return worked;
+    }
+    ::setenv("PGAPPNAME", "leaseholdd", 0);  // for those who look at pg_stat_activity
+    Log log(loaded.config.log_format, loaded.config.log_level);
+    for (const std::string& warning : loaded.warnings) log->warn(warning);
+    if (command_line.action == CommandLine::Action::once) return run_once(loaded.config, log);
+    const Signals signals;
+    try {
+      return run(command_line, environment, loaded.config, log, signals);
+    } catch (const std::exception& error) {
+      log->error("leaseholdd can not go on error=\"{}\"", error.what());
+      return failed;
+    }
+  } catch (const InvalidArgument& error) {
+    std::fprintf(stderr, "leaseholdd: %s\nTry leaseholdd --help\n", error.what());
+    return misused;
+  }
+}
+
+}  // namespace
+}  // namespace leasehold::worker
+
+int main(int argc, char** argv) { return leasehold::worker::main_program(argc, argv); }

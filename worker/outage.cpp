@@ -1,0 +1,40 @@
+#include "outage.hpp"
+
+namespace leasehold::worker {
+
+std::string Outage::hint_for(const std::exception& error) {
+  const auto* refused = dynamic_cast<const ServerRefused*>(&error);
+  if (refused == nullptr) return "is it running, and is the address right";
+  switch (refused->reason()) {
+    case ServerRefused::Reason::no_schema:
+      return "run migrate";
+    case ServerRefused::Reason::newer_schema:
+      return "update leaseholdd";
+    case ServerRefused::Reason::authentication:
+      return "correct the user or the password";
+    case ServerRefused::Reason::permission:
+      return "grant the rights named in docs/operations.md";
+    case ServerRefused::Reason::read_only:
+      return "point it at the primary";
+    default:
+      return "see the error";
+  }
+}
+
+void Outage::failed(spdlog::logger& log, const std::exception& error, const Problem& problem) {
+  std::string hint = hint_for(error);
+  if (since_ && hint == hint_) return;
+  since_ = problem.since;
+  hint_ = std::move(hint);
+  log.warn("{} failed, will keep trying error=\"{}\" hint=\"{}\"", what_, problem.error, hint_);
+}
+
+void Outage::over(spdlog::logger& log) {
+  if (!since_) return;
+  const auto time = std::chrono::steady_clock::now() - since_->steady;
+  log.info("{} works again failing_for_ms={}", what_,
+           std::chrono::duration_cast<std::chrono::milliseconds>(time).count());
+  since_.reset();
+}
+
+}  // namespace leasehold::worker

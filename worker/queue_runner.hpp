@@ -1,0 +1,46 @@
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <stop_token>
+#include <thread>
+
+#include "outage.hpp"
+#include "round.hpp"
+#include "support/backoff.hpp"
+
+namespace leasehold::worker {
+
+/// Runs the rounds of one queue on a thread of its own, so that a server that hangs holds back no
+/// other queue. The destructor waits for the end of the round.
+class QueueRunner {
+ public:
+  QueueRunner(const QueueConfig& config, std::shared_ptr<QueueStatus> status,
+              std::shared_ptr<spdlog::logger> log);
+
+  const QueueConfig& config() const { return config_; }
+  const std::shared_ptr<QueueStatus>& status() const { return status_; }
+
+  /// No more rounds after this one. Does not wait.
+  void request_stop() { thread_.request_stop(); }
+  bool finished() const { return finished_; }
+
+ private:
+  void run(const std::stop_token& stop);
+  /// Returns when the next round is due.
+  SteadyTime run_round(const std::stop_token& stop);
+
+  const QueueConfig config_;
+  const std::shared_ptr<QueueStatus> status_;
+  const std::shared_ptr<spdlog::logger> log_;
+  Round round_;
+  Backoff backoff_;
+  Outage outage_{"round"};
+  std::atomic<bool> finished_{false};
+  std::jthread thread_;  // last: it uses everything above
+};
+
+/// One round, for --once. Logs what is wrong.
+bool run_one_round(const QueueConfig& config, std::shared_ptr<spdlog::logger> log);
+
+}  // namespace leasehold::worker

@@ -1,0 +1,164 @@
+#include "status.hpp"
+
+#include <algorithm>
+
+#include "settings.hpp"
+
+namespace leasehold::worker {
+namespace {
+
+using std::chrono::milliseconds;
+
+milliseconds rounded(std::chrono::steady_clock::duration time) {
+  return std::chrono::duration_cast<milliseconds>(time);
+}
+
+double in_seconds(milliseconds time) { return static_cast<double>(time.count()) / 1000; }
+
+const prometheus::Histogram::BucketBoundaries duration_buckets{
+    0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30};
+const prometheus::Histogram::BucketBoundaries delay_buckets{0.1, 0.25, 0.5, 1,  2,   3,   5,
+                                                            7.5, 10,   20,  60, 300, 3600};
+
+}  // namespace
+
+std::optional<std::string> QueueState::not_ready(SteadyTime now) const {
+  std::string under_way;
+  if (under_way_since) {
+    const auto time = rounded(now - under_way_since->steady);
+    under_way = "; a round has been under way for " + std::to_string(time.count()) + " ms";
+  }
+  if (problem) return "the last round failed: " + problem->error;
+  if (!last_completed) return "no round has ended yet" + under_way;
+  const auto age = rounded(now - last_completed->steady);
+  if (age > config.round_age_limit()) {
+    return "the last round ended " + std::to_string(age.count()) + " ms ago, allowed are " +
+           format_duration(config.round_age_limit()) + under_way;
+  }
+  return std::nullopt;
+}
+
+QueueStatus::QueueStatus(std::string name)
+    : name_(std::move(name)), round_durations_(duration_buckets), recovery_delays_(delay_buckets) {
+  // Counters are there from the beginning, at 0.
+  for (const TaskState end : {TaskState::completed, TaskState::cancelled, TaskState::dead}) {
+    state_.removed[end] = 0;
+  }
+}
+
+void QueueStatus::configure(const QueueConfig& config, const std::string& where) {
+  const std::lock_guard guard(mutex_);
+  state_.config = config;
+  state_.where = where;
+}
+
+Moment QueueStatus::round_began() {
+  const std::lock_guard guard(mutex_);
+  return state_.under_way_since.emplace(Moment::now());
+}
+
+void QueueStatus::round_completed(Moment began, std::optional<Measured> measured) {
+  const std::lock_guard guard(mutex_);
+  const Moment now = Moment::now();
+  state_.last_duration = rounded(now.steady - began.steady);
+  state_.under_way_since.reset();
+  state_.last_completed = now;
+  state_.problem.reset();
+  if (measured) state_.measured = std::move(measured);
+  ++state_.rounds_completed;
+  round_durations_.Observe(in_seconds(state_.last_duration));
+}
+
+Problem QueueStatus::round_failed(const std::string& error) {
+  const std::lock_guard guard(mutex_);
+  const Moment now = Moment::now();
+  state_.under_way_since.reset();
+  state_.problem = {error, state_.problem ? state_.problem->since : now};
+  ++state_.rounds_failed;
+  return *state_.problem;
+}
+
+void QueueStatus::recovered(std::uint64_t requeued, std::uint64_t dead) {
+  const std::lock_guard guard(mutex_);
+  state_.requeued += requeued;
+  state_.dead += dead;
+}
+
+void QueueStatus::recovered_late_by(milliseconds overdue) {
+  recovery_delays_.Observe(in_seconds(overdue));
+}
+
+void QueueStatus::removed(TaskState state, std::uint64_t number) {
+  const std::lock_guard guard(mutex_);
+  state_.removed[state] += number;
+}
+
+QueueState QueueStatus::state() const {
+  const std::lock_guard guard(mutex_);
+  return state_;
+}
+
+RedisStatus::RedisStatus(std::string where) { state_.where = std::move(where); }
+
+void RedisStatus::scan_completed(std::uint64_t held, std::uint64_t stale, milliseconds duration) {
+  const std::lock_guard guard(mutex_);
+  state_.held = held;
+  state_.stale = stale;
+  state_.last_completed = Moment::now();
+  state_.last_duration = duration;
+  state_.problem.reset();
+  ++state_.scans_completed;
+}
+
+Problem RedisStatus::scan_failed(const std::string& error) {
+  const std::lock_guard guard(mutex_);
+  state_.problem = {error, state_.problem ? state_.problem->since : Moment::now()};
+  ++state_.scans_failed;
+  return *state_.problem;
+}
+
+RedisState RedisStatus::state() const {
+  const std::lock_guard guard(mutex_);
+  return state_;
+}
+
+std::shared_ptr<QueueStatus> Board::queue(const std::string& name) {
+  const std::lock_guard guard(mutex_);
+  const auto found =
+      std::ranges::find_if(queues_, [&](const auto& q) { return q->name() == name; });
+  return found == queues_.end() ? std::make_shared<QueueStatus>(name) : *found;
+}
+
+void Board::show(std::vector<std::shared_ptr<QueueStatus>> queues,
+                 std::shared_ptr<RedisStatus> redis) {
+  const std::lock_guard guard(mutex_);
+  queues_ = std::move(queues);
+  redis_ = std::move(redis);
+}
+
+void Board::reloaded(bool accepted) {
+  const std::lock_guard guard(mutex_);
+  ++(accepted ? accepted_ : refused_);
+}
+
+std::vector<std::shared_ptr<QueueStatus>> Board::queues() const {
+  const std::lock_guard guard(mutex_);
+  return queues_;
+}
+
+std::shared_ptr<RedisStatus> Board::redis() const {
+  const std::lock_guard guard(mutex_);
+  return redis_;
+}
+
+std::uint64_t Board::reloads_accepted() const {
+  const std::lock_guard guard(mutex_);
+  return accepted_;
+}
+
+std::uint64_t Board::reloads_refused() const {
+  const std::lock_guard guard(mutex_);
+  return refused_;
+}
+
+}  // namespace leasehold::worker

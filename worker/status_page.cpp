@@ -1,0 +1,136 @@
+#include "status_page.hpp"
+
+#include <ctime>
+#include <nlohmann/json.hpp>
+
+#include "leasehold/version.hpp"
+
+namespace leasehold::worker {
+namespace {
+
+using nlohmann::ordered_json;
+using std::chrono::milliseconds;
+using std::chrono::steady_clock;
+
+double seconds_between(SteadyTime from, SteadyTime to) {
+  return std::chrono::duration<double>(std::chrono::duration_cast<milliseconds>(to - from)).count();
+}
+double in_seconds(milliseconds time) { return std::chrono::duration<double>(time).count(); }
+ordered_json in_seconds(const std::optional<milliseconds>& time) {
+  return time ? ordered_json(in_seconds(*time)) : ordered_json();
+}
+
+std::string as_text(SystemTime time) {
+  const std::time_t seconds = std::chrono::system_clock::to_time_t(time);
+  std::tm parts{};
+  ::gmtime_r(&seconds, &parts);
+  char text[32];
+  std::strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%SZ", &parts);
+  return text;
+}
+
+ordered_json as_json(const std::optional<Problem>& problem) {
+  if (!problem) return nullptr;
+  return {{"error", problem->error}, {"since", as_text(problem->since.system)}};
+}
+
+ordered_json as_json(const std::optional<SnapshotHolder>& holder) {
+  if (!holder) return nullptr;
+  return {{"kind", to_string(holder->kind)},
+          {"pid", holder->pid},
+          {"name", holder->name},
+          {"user", holder->user},
+          {"age_s", in_seconds(holder->age)},
+          {"transactions", holder->transactions}};
+}
+
+ordered_json as_json(const std::optional<Measured>& measured, SteadyTime now) {
+  if (!measured) return nullptr;
+  ordered_json tasks = ordered_json::object();
+  for (const auto& [type, by_state] : measured->tasks) {
+    for (const auto& [state, number] : by_state) tasks[type][to_string(state)] = number;
+  }
+  const QueueHealth& health = measured->health;
+  return {{"age_s", seconds_between(measured->at.steady, now)},
+          {"tasks", tasks},
+          {"tasks_cut_off", measured->cut_off},
+          {"oldest_ready_s", in_seconds(health.oldest_ready)},
+          {"oldest_expired_lease_s", in_seconds(health.oldest_expired)},
+          {"live_tuples", health.live_rows},
+          {"dead_tuples", health.dead_rows},
+          {"oldest_snapshot", as_json(health.oldest_snapshot)}};
+}
+
+ordered_json as_json(const QueueState& state, SteadyTime now) {
+  const auto not_ready = state.not_ready(now);
+  ordered_json removed;
+  for (const auto& [end, number] : state.removed) removed[to_string(end)] = number;
+  ordered_json last;
+  if (state.last_completed) {
+    last = {{"ended", as_text(state.last_completed->system)},
+            {"age_s", seconds_between(state.last_completed->steady, now)},
+            {"duration_s", in_seconds(state.last_duration)}};
+  }
+  return {{"name", state.config.name},
+          {"database", state.where},
+          {"schema", state.config.schema},
+          {"sweep_interval_s", in_seconds(state.config.sweep_interval)},
+          {"ready", !not_ready},
+          {"not_ready", not_ready ? ordered_json(*not_ready) : ordered_json()},
+          {"problem", as_json(state.problem)},
+          {"rounds", {{"completed", state.rounds_completed}, {"failed", state.rounds_failed}}},
+          {"round_under_way_s",
+           state.under_way_since ? ordered_json(seconds_between(state.under_way_since->steady, now))
+                                 : ordered_json()},
+          {"last_round", last},
+          {"recovered", {{"requeued", state.requeued}, {"dead", state.dead}}},
+          {"removed", removed},
+          {"measured", as_json(state.measured, now)}};
+}
+
+ordered_json as_json(const RedisState& state, SteadyTime now) {
+  ordered_json json{
+      {"redis", state.where},
+      {"problem", as_json(state.problem)},
+      {"scans", {{"completed", state.scans_completed}, {"failed", state.scans_failed}}}};
+  if (state.last_completed) {
+    json["age_s"] = seconds_between(state.last_completed->steady, now);
+    json["held"] = state.held;
+    json["stale"] = state.stale;
+  }
+  return json;
+}
+
+}  // namespace
+
+std::string render_status(const Board& board) {
+  const auto now = steady_clock::now();
+  ordered_json queues = ordered_json::array();
+  for (const auto& queue : board.queues()) queues.push_back(as_json(queue->state(), now));
+  const auto redis = board.redis();
+  const ordered_json status{
+      {"version", version()},
+      {"started", as_text(board.started.system)},
+      {"uptime_s", seconds_between(board.started.steady, now)},
+      {"ready", render_not_ready(board).empty()},
+      {"config_reloads",
+       {{"accepted", board.reloads_accepted()}, {"refused", board.reloads_refused()}}},
+      {"queues", queues},
+      {"locks", redis ? as_json(redis->state(), now) : ordered_json()},
+  };
+  // An error of a server's may be in any encoding.
+  return status.dump(2, ' ', false, ordered_json::error_handler_t::replace) + "\n";
+}
+
+std::string render_not_ready(const Board& board) {
+  const auto now = steady_clock::now();
+  std::string text;
+  for (const auto& queue : board.queues()) {
+    if (const auto reason = queue->state().not_ready(now)) {
+      text += "queue " + queue->name() + ": " + *reason + "\n";
+    }
+  }
+  return text;
+}
+
+}  // namespace leasehold::worker
