@@ -1,0 +1,155 @@
+// The whole of it: workers that are killed all the time, one that is paused past its leases,
+// daemons of which one is paused, a PostgreSQL that is restarted. Every effect exactly once.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <memory>
+#include <random>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "leasehold/tasks.hpp"
+#include "tests/support/eventually.hpp"
+#include "tests/support/leaseholdd.hpp"
+#include "tests/support/postgres_server.hpp"
+
+namespace leasehold {
+namespace {
+
+using namespace std::chrono_literals;
+using std::chrono::milliseconds;
+using std::chrono::steady_clock;
+using testing::Data;
+using testing::eventually;
+using testing::Leaseholdd;
+using testing::PostgresServer;
+using testing::Process;
+
+constexpr int tasks = 5'000;
+constexpr int most_kills = 60;
+constexpr auto lease = 2'000ms;
+constexpr auto sweep_interval = 1'000ms;
+constexpr auto patience = 240s;
+
+class DaemonFleetTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    migrate(server.uri());
+    // No constraint: an effect that happened twice shall be seen, not prevented. The trigger sees
+    // each lease that is taken back, whoever does it.
+    sql(R"(
+      CREATE TABLE ledger (task bigint, worker bigint);
+      CREATE TABLE refusals (task bigint);
+      CREATE TABLE requeued (expired timestamptz, taken_back timestamptz);
+      CREATE FUNCTION note_requeue() RETURNS trigger LANGUAGE plpgsql AS $$
+      BEGIN
+        INSERT INTO public.requeued VALUES (OLD.lease_expiry, clock_timestamp());
+        RETURN NULL;
+      END $$;
+      CREATE TRIGGER note_requeue AFTER UPDATE ON leasehold.tasks FOR EACH ROW
+        WHEN (OLD.state = 'leased' AND NEW.crash_count > OLD.crash_count)
+        EXECUTE FUNCTION note_requeue();)");
+    TaskQueue{server.uri()}.enqueue(
+        std::vector<NewTask>(tasks, {.type = "ledger", .max_attempts = 1'000'000}));
+  }
+
+  std::string sql(const std::string& statements) const { return server.run_sql(statements); }
+  int count(const std::string& what) const {
+    return std::stoi(sql("SELECT count(*) FROM " + what));
+  }
+
+  std::unique_ptr<Process> start_worker() const {
+    return std::make_unique<Process>(std::vector<std::string>{
+        std::string(LEASEHOLD_TEST_PROGRAMS) + "/worker_program", server.uri(),
+        "lease=" + std::to_string(lease.count()), "concurrency=4", "prefetch=16", "work=30"});
+  }
+  std::unique_ptr<Leaseholdd> start_daemon() const {
+    return std::make_unique<Leaseholdd>(
+        LEASEHOLDD,
+        std::vector<std::string>{"--database", server.uri(), "--sweep-interval",
+                                 std::to_string(sweep_interval.count()) + "ms", "--max-crashes",
+                                 "1000000", "--command-timeout", "5s"});
+  }
+
+  /// Kills the oldest worker, and starts another.
+  void replace_one() {
+    workers.front()->kill(SIGKILL);
+    workers.erase(workers.begin());
+    workers.push_back(start_worker());
+    ++kills;
+  }
+
+  /// Pauses the oldest worker until what it had is taken back, and lets it go on.
+  void pause_one_past_its_leases() {
+    std::rotate(workers.begin(), workers.begin() + 1, workers.end());  // not the next to be killed
+    Process& worker = *workers.back();
+    worker.pause();
+    // What it was just completing when it was paused stays locked until its transaction ends.
+    const std::string its =
+        "(SELECT FROM leasehold.tasks WHERE state = 'leased' AND leased_by LIKE '%\\_" +
+        std::to_string(worker.pid()) + "' FOR NO KEY UPDATE SKIP LOCKED) AS its";
+    EXPECT_TRUE(eventually([&] { return count(its) == 0; }, patience));
+    worker.resume();
+  }
+
+  PostgresServer server;
+  std::vector<std::unique_ptr<Process>> workers;
+  std::vector<std::unique_ptr<Leaseholdd>> daemons;
+  int kills = 0;
+};
+
+TEST_F(DaemonFleetTest, EveryEffectExactlyOnceWhateverDies) {
+  const auto seed = std::random_device{}();
+  SCOPED_TRACE("seed " + std::to_string(seed));
+  std::mt19937 random{seed};
+  std::uniform_int_distribution<int> pause_ms{100, 300};
+
+  for (int i = 0; i < 3; ++i) daemons.push_back(start_daemon());
+  for (int i = 0; i < 4; ++i) workers.push_back(start_worker());
+  const auto kill_until = [&](const auto& reached) {
+    const auto give_up = steady_clock::now() + patience;
+    while (!reached()) {
+      ASSERT_LT(steady_clock::now(), give_up) << count("ledger") << " of " << tasks << " done";
+      std::this_thread::sleep_for(milliseconds{pause_ms(random)});
+      if (kills < most_kills) replace_one();
+    }
+  };
+
+  kill_until([&] { return kills >= 5 && count("ledger") > tasks / 10; });
+  daemons[0]->process().pause();
+  pause_one_past_its_leases();
+
+  kill_until([&] { return kills >= 10 && count("ledger") > tasks / 4; });
+  const std::string down = sql("SELECT clock_timestamp()");
+  server.restart(Data::kept);
+  ASSERT_TRUE(eventually(
+      [&] {
+        return daemons[1]->get("/readyz").status == 200 && daemons[2]->get("/readyz").status == 200;
+      },
+      patience));
+  const std::string up = sql("SELECT clock_timestamp()");
+  daemons[0]->process().resume();
+
+  kill_until([&] { return kills >= 20 && count("ledger") > tasks / 2; });
+  // It takes a handler that is at work, which one that was just started may not have.
+  for (int i = 0; i < 10 && count("refusals") == 0; ++i) pause_one_past_its_leases();
+  kill_until([&] { return count("leasehold.tasks WHERE state <> 'completed'") == 0; });
+
+  EXPECT_EQ(sql("SELECT count(*), count(DISTINCT task) FROM ledger"),
+            std::to_string(tasks) + "|" + std::to_string(tasks));
+  EXPECT_GT(count("refusals"), 0) << "no stale completion was tried";
+  EXPECT_GT(count("requeued"), 0);
+  // What expired, or waited to be taken back, while PostgreSQL was away is not the daemons' fault.
+  const auto slowest = std::stod(sql(
+      "SELECT extract(epoch FROM max(taken_back - expired)) FROM requeued WHERE taken_back < '" +
+      down + "' OR expired > '" + up + "'"));
+  EXPECT_LT(slowest, std::chrono::duration<double>(sweep_interval + 1s).count());
+  RecordProperty("kills", kills);
+  RecordProperty("slowest_requeue_ms", static_cast<int>(slowest * 1'000));
+  std::cout << "kills " << kills << ", leases taken back " << count("requeued") << ", refused "
+            << count("refusals") << ", slowest requeue " << slowest << " s\n";
+}
+
+}  // namespace
+}  // namespace leasehold

@@ -1,0 +1,258 @@
+// A Redis that is slow, away or forgetful, and keys that others touch.
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <future>
+#include <thread>
+
+#include "tests/faults/lock_network_fixture.hpp"
+
+namespace leasehold::testing {
+namespace {
+
+using namespace std::chrono_literals;
+using std::chrono::milliseconds;
+using std::chrono::steady_clock;
+using Then = FaultProxy::Then;
+
+// --- Latency (L1) ------------------------------------------------------------------------------
+
+TEST_F(LockNetworkTest, LatencyShortensTrust) {
+  constexpr auto ttl = 6s;
+  constexpr auto round_trip = 400ms;
+  proxy.set_delay(round_trip / 2);
+  Lock lock = client->acquire("lock", {.ttl = ttl}).value();
+  // The request left a round trip ago at the latest.
+  const auto expect_counted_from_sending = [&] {
+    const auto trusted_until = lock.valid_until();
+    EXPECT_LT(trusted_until, steady_clock::now() - round_trip + ttl);
+    expect_trust_ends_before_the_servers(lock);
+  };
+  expect_counted_from_sending();
+  EXPECT_EQ(lock.extend(), Ownership::held);
+  expect_counted_from_sending();
+  const auto beats = events->count(LockEventType::heartbeat);
+  EXPECT_TRUE(events->wait_for(LockEventType::heartbeat, beats + 1));
+  // The event comes once trust was prolonged.
+  expect_counted_from_sending();
+}
+
+TEST_F(LockNetworkTest, GrantThatComesTooLateToBeTrustedIsGivenBack) {
+  proxy.set_delay(100ms);
+  for (const auto wait : {0ms, 500ms}) {
+    try {
+      client->acquire("lock", {.ttl = 100ms, .wait = wait});
+      FAIL() << "trusted";
+    } catch (const Unavailable& error) {
+      EXPECT_NE(std::string{error.what()}.find("100 ms"), std::string::npos) << error.what();
+    }
+    EXPECT_FALSE(is_locked());
+  }
+  EXPECT_EQ(client->stats().held, 0U);
+}
+
+/// A link on which the first grant of a lock arrives late.
+class LateLink final : public RedisLink {
+ public:
+  LateLink(const std::string& uri, milliseconds delay) : link_(connect_redis(uri)), delay_(delay) {}
+
+  std::vector<leasehold::RedisReply> pipeline(std::span<const RedisCommand> commands,
+                                              milliseconds timeout) override {
+    auto replies = link_->pipeline(commands, timeout);
+    const bool granted = replies.front().type == leasehold::RedisReply::Type::integer;
+    if (granted && !delayed_.exchange(true)) std::this_thread::sleep_for(delay_);
+    return replies;
+  }
+  std::vector<leasehold::RedisReply> pipeline(std::span<const RedisCommand> commands) override {
+    return pipeline(commands, 10s);
+  }
+  std::string where() const override { return link_->where(); }
+
+ private:
+  const std::shared_ptr<RedisLink> link_;
+  const milliseconds delay_;
+  std::atomic<bool> delayed_ = false;
+};
+
+TEST_F(LockNetworkTest, GrantAfterOneThatCameTooLateIsANewOne) {
+  LockClient late{std::make_shared<LateLink>(redis.uri(), 600ms), as_new_runner()};
+  Lock lock = late.acquire("lock", {.ttl = 500ms, .wait = patience, .heartbeat = Heartbeat::manual})
+                  .value();
+  // What is left of the first one on the server is not what is trusted now.
+  expect_trust_ends_before_the_servers(lock);
+  EXPECT_GT(lock.token().value, before.value + 1);
+  lock.release();
+  EXPECT_TRUE(eventually([&] {
+    outside.cleanup_stale();
+    return !is_locked();
+  }));
+}
+
+// --- Redis is away -----------------------------------------------------------------------------
+
+TEST_F(LockNetworkTest, RedisStoppedForLessThanTheTtlLosesNothing) {
+  Lock lock = client->acquire("lock", {.ttl = 6s}).value();
+  redis.pause();
+  EXPECT_TRUE(events->wait_for(LockEventType::heartbeat_failed));
+  EXPECT_TRUE(lock.valid());
+  redis.resume();
+  const auto beats = events->count(LockEventType::heartbeat);
+  EXPECT_TRUE(events->wait_for(LockEventType::heartbeat, beats + 1));
+  EXPECT_TRUE(lock.valid());
+  EXPECT_FALSE(lock.lost().stop_requested());
+  EXPECT_EQ(lock.release(), Release::done);
+}
+
+TEST_F(LockNetworkTest, RedisStoppedForLongerIsALossThatIsAnnouncedBeforeTrustEnds) {
+  // A machine that stands still at the wrong moment can spoil one try, but not all of them.
+  bool in_time = false;
+  for (int i = 0; i < 5 && !in_time; ++i) {
+    Lock lock = client->acquire("lock", {.ttl = 2s, .wait = patience}).value();
+    redis.pause();
+    std::atomic<steady_clock::time_point> fired_at{steady_clock::time_point::max()};
+    const Gate fired;
+    const std::stop_callback note{lock.lost(), [&, fired] {
+                                    fired_at = steady_clock::now();
+                                    fired.open();
+                                  }};
+    ASSERT_TRUE(fired.wait());
+    EXPECT_FALSE(lock.valid());
+    EXPECT_EQ(lock.loss_reason(), LossReason::expired);
+    in_time = fired_at.load() < lock.valid_until();
+    redis.resume();
+    EXPECT_EQ(lock.release(), Release::was_lost);
+    EXPECT_EQ(lock.extend(), Ownership::lost);
+  }
+  EXPECT_TRUE(in_time);
+  EXPECT_TRUE(eventually([&] {
+    outside.cleanup_stale();
+    return !is_locked();
+  }));
+}
+
+TEST_F(LockNetworkTest, ReleaseWhileRedisIsAwayHappensWhenItIsBack) {
+  Lock lock = client->acquire("lock").value();
+  proxy.refuse(true);
+  proxy.cut();
+  EXPECT_EQ(lock.release(), Release::unknown);
+  EXPECT_FALSE(lock.valid());
+  EXPECT_TRUE(is_locked());
+  proxy.refuse(false);
+  EXPECT_TRUE(eventually([&] { return !is_locked(); }));
+}
+
+TEST_F(LockNetworkTest, LockIsGotOnceRedisIsBack) {
+  proxy.refuse(true);
+  proxy.cut();
+  EXPECT_THROW(client->acquire("lock", {.wait = 0ms}), Unavailable);
+  auto acquiring = std::async(std::launch::async,
+                              [&] { return client->acquire("lock", {.wait = patience}).value(); });
+  EXPECT_EQ(acquiring.wait_for(50ms), std::future_status::timeout);
+  proxy.refuse(false);
+  EXPECT_TRUE(acquiring.get().valid());
+}
+
+TEST_F(LockNetworkTest, DestructorNeverBlocksForLong) {
+  const auto start = steady_clock::now();
+  {
+    const Lock lock = client->acquire("lock", {.ttl = 20s}).value();
+    proxy.blackhole(true);
+  }
+  // One time-out of 1 s, and a connection that is not made within 2 s.
+  EXPECT_LT(steady_clock::now() - start, 10s);
+  proxy.blackhole(false);
+  EXPECT_TRUE(eventually([&] { return !is_locked(); }, patience));
+}
+
+// --- Redis forgets, and others touch the key (L3, L4) ------------------------------------------
+
+TEST_F(LockNetworkTest, RedisRestartedWithoutDataIsALoss) {
+  Lock lock = client->acquire("lock", {.ttl = 6s}).value();
+  redis.restart(Data::lost);
+  EXPECT_TRUE(fires(lock.lost()));
+  EXPECT_EQ(lock.loss_reason(), LossReason::vanished);
+  EXPECT_FALSE(lock.valid());
+  EXPECT_FALSE(is_locked()) << "taken again silently";
+  EXPECT_EQ(lock.release(), Release::was_lost);
+  EXPECT_GT(client->acquire("lock", {.wait = patience})->token(), lock.token());
+}
+
+TEST_F(LockNetworkTest, RedisRestartedWithDataIsNoLoss) {
+  Lock lock = client->acquire("lock", {.ttl = 6s}).value();
+  redis.restart(Data::kept);
+  EXPECT_TRUE(events->wait_for(LockEventType::heartbeat, 2));  // the first is the warm-up's
+  EXPECT_TRUE(lock.valid());
+  EXPECT_EQ(lock.release(), Release::done);
+}
+
+TEST_F(LockNetworkTest, FlushAllTellsTheHolder) {
+  const Lock lock = client->acquire("lock", {.ttl = 3s}).value();
+  redis.command({"FLUSHALL"});
+  EXPECT_TRUE(fires(lock.lost()));
+  EXPECT_EQ(lock.loss_reason(), LossReason::vanished);
+}
+
+TEST_F(LockNetworkTest, KeyDeletedFromOutsideTellsTheHolderAndIsNotBroughtBack) {
+  Lock lock = client->acquire("lock", {.ttl = 3s}).value();
+  redis.command({"DEL", key_of("lock")});
+  EXPECT_TRUE(fires(lock.lost()));
+  EXPECT_EQ(lock.loss_reason(), LossReason::vanished);
+  EXPECT_FALSE(is_locked());
+  EXPECT_EQ(lock.extend(), Ownership::lost);
+  EXPECT_EQ(lock.release(), Release::was_lost);
+}
+
+TEST_F(LockNetworkTest, KeyDeletedFromOutsideIsSeenByRelease) {
+  Lock lock = client->acquire("lock").value();
+  redis.command({"DEL", key_of("lock")});
+  EXPECT_EQ(lock.release(), Release::was_lost);
+}
+
+TEST_F(LockNetworkTest, KeyOverwrittenFromOutsideTellsTheHolderAndIsLeftAlone) {
+  Lock lock = client->acquire("lock", {.ttl = 3s}).value();
+  redis.command({"SET", key_of("lock"), "somebody else"});
+  EXPECT_TRUE(fires(lock.lost()));
+  EXPECT_EQ(lock.loss_reason(), LossReason::taken);
+  EXPECT_EQ(lock.extend(), Ownership::lost);
+  EXPECT_EQ(lock.release(), Release::was_lost);
+  EXPECT_EQ(redis.command({"GET", key_of("lock")}).string, "somebody else");
+  redis.command({"DEL", key_of("lock")});
+}
+
+TEST_F(LockNetworkTest, ReleaseOfALockThatSomebodyElseHasLeavesItAlone) {
+  Lock lock = client->acquire("lock").value();
+  Lock forced = outside.acquire("lock", {.on_conflict = OnConflict::force}).value();
+  EXPECT_EQ(lock.release(), Release::was_lost);
+  EXPECT_EQ(forced.extend(), Ownership::held);
+}
+
+TEST_F(LockNetworkTest, KeyThatBecameSomethingElseIsALossWhenTrustEnds) {
+  const Lock lock = client->acquire("lock", {.ttl = 1'500ms}).value();
+  // In one step: who looks in between would see that it vanished.
+  redis.command({"RPUSH", "something else", "a"});
+  redis.command({"RENAME", "something else", key_of("lock")});
+  EXPECT_TRUE(fires(lock.lost()));
+  EXPECT_EQ(lock.loss_reason(), LossReason::expired);
+  EXPECT_GT(client->stats().heartbeat_failures, 0U);
+  redis.command({"DEL", key_of("lock")});
+}
+
+// --- Threads -----------------------------------------------------------------------------------
+
+TEST_F(LockNetworkTest, CallbackThatOwnsTheClientIsNotDestroyedByTheRenewal) {
+  const std::weak_ptr<LockClient> seen = client;
+  {
+    Lock lock =
+        client->acquire("lock", {.ttl = 3s, .on_lost = [owned = client](const LockLoss&) {}})
+            .value();
+    // A renewal is under way while the lock is released and the client is dropped.
+    proxy.swallow_next_reply(Then::hang, lock.owner());
+    ASSERT_TRUE(proxy.wait_swallowed(patience));
+    EXPECT_EQ(lock.release(), Release::done);
+  }
+  client.reset();
+  EXPECT_TRUE(seen.expired());
+}
+
+}  // namespace
+}  // namespace leasehold::testing

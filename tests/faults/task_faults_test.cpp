@@ -1,0 +1,177 @@
+// Tasks on a bad network and a server that goes away: what did not happen, what may have happened,
+// and that nothing is lost or done twice.
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <thread>
+#include <vector>
+
+#include "tests/integration/task_fixture.hpp"
+#include "tests/support/fault_proxy.hpp"
+
+namespace leasehold {
+namespace {
+
+using std::chrono::steady_clock;
+using testing::FaultProxy;
+using testing::PostgresServer;
+using Then = FaultProxy::Then;
+
+/// A server of our own, behind a bad network.
+class TaskFaultsTest : public ::testing::Test {
+ protected:
+  static void SetUpTestSuite() { shared = std::make_unique<PostgresServer>(); }
+  static void TearDownTestSuite() { shared.reset(); }
+  void SetUp() override {
+    sql("SET client_min_messages = warning; DROP SCHEMA IF EXISTS leasehold CASCADE");
+    migrate(server.uri());
+  }
+
+  TaskQueueOptions options(std::chrono::milliseconds timeout = 10s) const {
+    return {.postgres = {.connections = 2, .command_timeout = timeout}};
+  }
+  static TaskLease lease_one(TaskQueue& queue) {
+    auto leases = queue.lease({.types = {"t"}});
+    if (leases.size() != 1) throw std::runtime_error("nothing to lease");
+    return std::move(leases.front());
+  }
+  std::string sql(const std::string& statement) const { return server.run_sql(statement); }
+
+  static inline std::unique_ptr<PostgresServer> shared;
+  PostgresServer& server = *shared;
+  FaultProxy proxy{server.port()};
+  const std::string bad_uri = PostgresServer::uri_through(proxy.port());
+};
+
+TEST_F(TaskFaultsTest, AnAbsentServerIsUnavailableAndComesBack) {
+  TaskQueue queue{bad_uri};
+  proxy.refuse(true);
+  EXPECT_THROW(queue.enqueue({.type = "t"}), Unavailable);
+  EXPECT_THROW(queue.enqueue({.type = "t"}), Unavailable);
+  proxy.refuse(false);
+  EXPECT_TRUE(eventually([&] {
+    try {
+      queue.enqueue({.type = "t"});
+      return true;
+    } catch (const Unavailable&) {
+      return false;
+    }
+  }));
+  EXPECT_EQ(sql("SELECT count(*) FROM leasehold.tasks"), "1");
+}
+
+TEST_F(TaskFaultsTest, ConnectionsThatDiedWhileIdleAreReplacedBeforeAnythingIsSent) {
+  TaskQueue queue{server.uri(), options()};
+  queue.enqueue({.type = "t"});
+  for (int i = 0; i < 3; ++i) {
+    server.restart(testing::Data::kept);
+    queue.enqueue({.type = "t"});  // throws nothing
+  }
+  EXPECT_EQ(sql("SELECT count(*) FROM leasehold.tasks"), "4");
+}
+
+TEST_F(TaskFaultsTest, ALostReplyToAnEnqueueIsOutcomeUnknown) {
+  TaskQueue queue{bad_uri};
+  queue.enqueue({.type = "t", .unique_key = "first"});
+  proxy.swallow_next_reply(Then::cut, "leasehold enqueue");
+  EXPECT_THROW(queue.enqueue({.type = "t", .unique_key = "k"}), OutcomeUnknown);
+  EXPECT_EQ(queue.enqueue({.type = "t", .unique_key = "k"}).outcome, Enqueued::Outcome::exists)
+      << "it had happened, and the key makes it safe to try again";
+}
+
+TEST_F(TaskFaultsTest, ALostRequestIsOutcomeUnknownToo) {
+  TaskQueue queue{bad_uri};
+  queue.enqueue({.type = "t"});
+  proxy.swallow_next_request(Then::cut, "leasehold enqueue");
+  EXPECT_THROW(queue.enqueue({.type = "t"}), OutcomeUnknown) << "it can not be told apart";
+  EXPECT_EQ(sql("SELECT count(*) FROM leasehold.tasks"), "1");
+}
+
+TEST_F(TaskFaultsTest, ALostReplyToACompletionIsLookedUp) {
+  for (const auto& retention : {Retention::keep_forever(), Retention::delete_at_once()}) {
+    auto with = options();
+    with.retention = retention;
+    TaskQueue queue{bad_uri, with};
+    queue.enqueue({.type = "t"});
+    auto lease = lease_one(queue);
+    proxy.swallow_next_reply(Then::cut, "leasehold complete");
+    EXPECT_EQ(lease.complete("7"), LeaseWrite::accepted) << "it was ours, and is not called stale";
+    EXPECT_EQ(queue.stats().outcomes_unknown, 1U);
+    EXPECT_EQ(queue.stats().completed, 1U);
+  }
+}
+
+TEST_F(TaskFaultsTest, ALostRequestOfACompletionIsMadeAgain) {
+  TaskQueue queue{bad_uri, options()};
+  const auto task = queue.enqueue({.type = "t"});
+  auto lease = lease_one(queue);
+  proxy.swallow_next_request(Then::cut, "leasehold complete");
+  EXPECT_EQ(lease.complete("7"), LeaseWrite::accepted);
+  EXPECT_EQ(queue.get(task.id)->result, "7");
+}
+
+TEST_F(TaskFaultsTest, LostRepliesToOtherWritesAreResolved) {
+  TaskQueue queue{bad_uri, options()};
+  const auto task = queue.enqueue({.type = "t"});
+  auto lease = lease_one(queue);
+  proxy.swallow_next_reply(Then::cut, "leasehold extend");
+  EXPECT_EQ(lease.extend(), LeaseWrite::accepted);
+  proxy.swallow_next_reply(Then::cut, "leasehold progress");
+  EXPECT_EQ(lease.progress("5"), LeaseWrite::accepted);
+  proxy.swallow_next_reply(Then::cut, "leasehold fail");
+  EXPECT_EQ(lease.fail("no", Retry::after(0ms)), FailOutcome::retried);
+  EXPECT_EQ(queue.get(task.id)->attempts, 1);
+  auto again = lease_one(queue);
+  proxy.swallow_next_reply(Then::cut, "leasehold release");
+  EXPECT_EQ(again.release(), LeaseWrite::accepted);
+  EXPECT_EQ(queue.get(task.id)->attempts, 1) << "given back once";
+  EXPECT_EQ(queue.get(task.id)->progress, "5");
+}
+
+TEST_F(TaskFaultsTest, ASilentServerCostsTheTimeOutAndNoMore) {
+  TaskQueue queue{bad_uri, options(300ms)};
+  queue.enqueue({.type = "t"});
+  {
+    auto lease = lease_one(queue);
+    proxy.blackhole(true);
+    const auto start = steady_clock::now();
+    EXPECT_THROW(queue.enqueue({.type = "t"}), OutcomeUnknown);
+    EXPECT_LT(steady_clock::now() - start, 5s);
+    // Both connections are gone, and new ones can not be made.
+  }  // the destructor neither throws nor hangs
+  proxy.blackhole(false);
+  EXPECT_TRUE(eventually([&] {
+    try {
+      return queue.get(TaskId{1}).has_value();
+    } catch (const Error&) {
+      return false;
+    }
+  }));
+}
+
+TEST_F(TaskFaultsTest, ADeadlockIsRetried) {
+  TaskQueue queue{server.uri(), options()};
+  queue.enqueue(std::vector<NewTask>(2, {.type = "t"}));
+  auto leases = queue.lease({.types = {"t"}, .limit = 2});
+  ASSERT_EQ(leases.size(), 2U);
+  pqxx::connection other{server.uri()};
+  pqxx::work backwards{other};
+  const auto lock = [&](TaskId id) {
+    backwards.exec("SELECT FROM leasehold.tasks WHERE id = " + std::to_string(id.value) +
+                   " FOR UPDATE");
+  };
+  backwards.exec("SET LOCAL deadlock_timeout = '1h'");  // so that the queue is the victim
+  lock(leases[1].id());
+  std::jthread extending([&] { EXPECT_TRUE(queue.extend(leases).empty()); });
+  ASSERT_TRUE(eventually([&] {
+    return sql("SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'") == "1";
+  }));
+  lock(leases[0].id());
+  backwards.commit();
+  extending.join();
+  EXPECT_EQ(sql("SELECT deadlocks FROM pg_stat_database WHERE datname = 'postgres'"), "1");
+  EXPECT_TRUE(queue.complete(leases).empty());
+}
+
+}  // namespace
+}  // namespace leasehold

@@ -1,0 +1,205 @@
+// A worker on a bad network, and with a PostgreSQL that goes away.
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <memory>
+
+#include "tests/integration/worker_fixture.hpp"
+#include "tests/support/fault_proxy.hpp"
+
+namespace leasehold {
+namespace {
+
+using std::chrono::steady_clock;
+using testing::FaultProxy;
+using testing::PostgresServer;
+using Then = FaultProxy::Then;
+
+class WorkerNetworkTest : public ::testing::Test {
+ protected:
+  static void SetUpTestSuite() { shared = std::make_unique<PostgresServer>(); }
+  static void TearDownTestSuite() { shared.reset(); }
+  void SetUp() override {
+    sql("SET client_min_messages = warning; DROP SCHEMA IF EXISTS leasehold CASCADE");
+    migrate(server.uri());
+  }
+
+  TaskQueueOptions options() {
+    TaskQueueOptions options;
+    options.postgres.command_timeout = 2s;
+    options.logger = logger;
+    return options;
+  }
+  std::string sql(const std::string& statement) const { return server.run_sql(statement); }
+  std::string rows(const std::string& what) const {
+    return sql("SELECT " + what + " FROM leasehold.tasks ORDER BY id");
+  }
+
+  static inline std::unique_ptr<PostgresServer> shared;
+  PostgresServer& server = *shared;
+  FaultProxy proxy{server.port()};
+  const std::string bad_uri = PostgresServer::uri_through(proxy.port());
+  std::shared_ptr<spdlog::logger> logger;
+  std::shared_ptr<KeptLog> log;
+
+  WorkerNetworkTest() { std::tie(logger, log) = KeptLog::make(); }
+};
+
+TEST_F(WorkerNetworkTest, ARestartIsSaidOnceAndWorkGoesOn) {
+  TaskQueue queue{server.uri(), options()};
+  Worker worker{queue, {.concurrency = 2, .poll_max = 100ms}};
+  std::atomic<int> runs{0};
+  Signal started;
+  Signal go;
+  worker.on("slow", [&](Task& task) {
+    ++runs;
+    started.set();
+    EXPECT_TRUE(go.wait());
+    EXPECT_EQ(task.stop_reason(), StopReason::none) << "the lease of 30 s outlives a restart";
+  });
+  worker.on("t", [](Task&) {});
+  queue.enqueue({.type = "slow"});
+  const RunningWorker running{worker};
+  ASSERT_TRUE(started.wait());
+  server.stop();
+  ASSERT_TRUE(eventually([&] { return log->count("can not reach its tasks") == 1; }, 60s));
+  go.set();  // it ends while PostgreSQL is away
+  EXPECT_TRUE(eventually([&] { return worker.stats().settling == 1; }, 60s))
+      << "its completion is kept";
+  server.start();
+  ASSERT_TRUE(eventually([&] { return rows("state, attempts") == "completed|1"; }, 60s));
+  EXPECT_EQ(runs, 1);
+  EXPECT_TRUE(eventually([&] { return log->count("reaches its tasks again") == 1; }));
+  EXPECT_EQ(log->count("can not reach its tasks"), 1);
+  TaskQueue other{server.uri()};
+  other.enqueue({.type = "t"});
+  EXPECT_TRUE(eventually([&] { return rows("state") == "completed\ncompleted"; }, 60s));
+}
+
+TEST_F(WorkerNetworkTest, AWorkerThatBeginsWithoutPostgresWaitsForIt) {
+  proxy.refuse(true);
+  TaskQueue queue{bad_uri, options()};
+  Worker worker{queue};
+  worker.on("t", [](Task&) {});
+  const RunningWorker running{worker};
+  ASSERT_TRUE(eventually([&] { return log->count("can not reach its tasks") == 1; }, 60s));
+  TaskQueue direct{server.uri()};
+  direct.enqueue({.type = "t"});
+  proxy.refuse(false);
+  EXPECT_TRUE(eventually([&] { return rows("state") == "completed"; }, 60s));
+}
+
+TEST_F(WorkerNetworkTest, AWorkerWithoutTablesSaysSoAndBeginsWhenTheyAreThere) {
+  sql("DROP SCHEMA leasehold CASCADE");
+  TaskQueue queue{server.uri(), options()};
+  Worker worker{queue};
+  worker.on("t", [](Task&) {});
+  const RunningWorker running{worker};
+  ASSERT_TRUE(eventually([&] { return log->count("run migrate") == 1; }, 60s));
+  migrate(server.uri());
+  queue.enqueue({.type = "t"});
+  EXPECT_TRUE(eventually([&] { return rows("state") == "completed"; }, 60s));
+  EXPECT_EQ(log->count("worker refused"), 1) << "once, not with every try";
+}
+
+TEST_F(WorkerNetworkTest, AnUnreachablePostgresEndsTrustAndTheHandlerIsTold) {
+  TaskQueue queue{bad_uri, options()};
+  Worker worker{queue, {.concurrency = 1, .lease = 2s, .wake_up = WakeUp::poll}};
+  Signal started;
+  Signal told;
+  worker.on("t", [&](Task& task) {
+    started.set();
+    EXPECT_TRUE(wait_for_stop(task.stop_token()));
+    EXPECT_EQ(task.stop_reason(), StopReason::lease_lost);
+    told.set();
+    EXPECT_EQ(task.progress("1"), LeaseWrite::stale) << "refused without a server";
+  });
+  TaskQueue direct{server.uri()};
+  direct.enqueue({.type = "t"});
+  const RunningWorker running{worker};
+  ASSERT_TRUE(started.wait());
+  proxy.blackhole(true);  // silent, not refused: calls hang
+  ASSERT_TRUE(told.wait());
+  // Trust ends before the lease: it can not have been taken back by then.
+  EXPECT_EQ(rows("state, lease_expiry > now() - interval '5 s'"), "leased|t");
+  EXPECT_TRUE(eventually([&] { return worker.stats().stale_writes == 2; }));
+  proxy.blackhole(false);
+}
+
+TEST_F(WorkerNetworkTest, ALostReplyToACompletionIsLookedUpAndNotDoneTwice) {
+  for (const auto& retention : {Retention::keep_forever(), Retention::delete_at_once()}) {
+    TaskQueue queue{bad_uri, options()};
+    Worker worker{queue, {.concurrency = 1}};
+    std::atomic<int> runs{0};
+    worker.on("t", [&](Task&) { ++runs; }, {.retention = retention});
+    const RunningWorker running{worker};
+    proxy.swallow_next_reply(Then::cut, "leasehold complete");
+    queue.enqueue({.type = "t"});
+    ASSERT_TRUE(eventually([&] { return worker.stats().completed == 1; }, 60s));
+    EXPECT_EQ(runs, 1);
+    EXPECT_EQ(worker.stats().stale_writes, 0U) << "it was ours";
+    EXPECT_GE(queue.stats().outcomes_unknown, 1U);
+  }
+}
+
+TEST_F(WorkerNetworkTest, LostRepliesToFailuresAndReleasesAreResolved) {
+  TaskQueue queue{bad_uri, options()};
+  Worker worker{queue, {.concurrency = 1}};
+  worker.on("bad", [&](Task&) { throw std::runtime_error("no"); }, {.retry = Retry::after(1h)});
+  worker.on("later", [&](Task&) { throw RetryLater(1h); });
+  const RunningWorker running{worker};
+  proxy.swallow_next_reply(Then::cut, "leasehold fail");
+  queue.enqueue({.type = "bad"});
+  ASSERT_TRUE(eventually([&] { return worker.stats().failed == 1; }, 60s));
+  proxy.swallow_next_reply(Then::cut, "leasehold release");
+  queue.enqueue({.type = "later"});
+  ASSERT_TRUE(eventually([&] { return worker.stats().released == 1; }, 60s));
+  EXPECT_EQ(rows("state, attempts"), "pending|1\npending|0");
+  EXPECT_EQ(worker.stats().stale_writes, 0U);
+}
+
+TEST_F(WorkerNetworkTest, OneFailedRenewalIsNoLoss) {
+  TaskQueue queue{bad_uri, options()};
+  Worker worker{queue, {.concurrency = 1, .lease = 5s}};
+  Signal started;
+  Signal go;
+  worker.on("t", [&](Task& task) {
+    started.set();
+    EXPECT_TRUE(go.wait());
+    EXPECT_EQ(task.stop_reason(), StopReason::none);
+  });
+  queue.enqueue({.type = "t"});
+  const RunningWorker running{worker};
+  ASSERT_TRUE(started.wait());
+  proxy.swallow_next_request(Then::cut, "leasehold extend");
+  ASSERT_TRUE(proxy.wait_swallowed(60s));
+  const auto renewals = worker.stats().renewals;
+  ASSERT_TRUE(eventually([&] { return worker.stats().renewals > renewals; }, 60s));
+  go.set();
+  EXPECT_TRUE(eventually([&] { return rows("state, attempts") == "completed|1"; }, 60s));
+}
+
+TEST_F(WorkerNetworkTest, AStopWithASilentPostgresKeepsItsCeiling) {
+  TaskQueue queue{bad_uri, options()};
+  Worker worker{queue, {.concurrency = 1, .stop_grace = 500ms}};
+  Signal started;
+  worker.on("t", [&](Task& task) {
+    started.set();
+    EXPECT_TRUE(wait_for_stop(task.stop_token()));
+  });
+  TaskQueue direct{server.uri()};
+  direct.enqueue({.type = "t"});
+  RunningWorker running{worker};
+  ASSERT_TRUE(started.wait());
+  proxy.blackhole(true);
+  const auto asked = steady_clock::now();
+  running.stop();
+  ASSERT_TRUE(running.ended());
+  // Grace 0.5 s, 5 s for outcomes, command_timeout 2 s, connect_timeout 5 s.
+  EXPECT_LT(steady_clock::now() - asked, 12500ms);
+  EXPECT_EQ(log->count("outcomes not written"), 1);
+  proxy.blackhole(false);
+}
+
+}  // namespace
+}  // namespace leasehold

@@ -1,0 +1,229 @@
+// An operator's override: whoever loses the lock by it is told at once, not by its next heartbeat.
+#include <gtest/gtest.h>
+
+#include "tests/integration/lock_family_fixture.hpp"
+
+namespace leasehold::testing {
+namespace {
+
+using namespace std::chrono_literals;
+
+CHECK_NO_KEY_IS_LEFT();
+
+// A heartbeat is due every 20 s: what is told within 10 s was not learned by one.
+constexpr std::chrono::milliseconds ttl = 60s;
+constexpr std::chrono::milliseconds at_once = 10s;
+
+class LockForceTest : public LockFamilyTest {
+ protected:
+  /// Whether the holder is told before its heartbeat could have found out.
+  ::testing::AssertionResult told_at_once(const Lock& lock, LossReason reason) {
+    const auto began = Clock::now();
+    if (!fires(lock.lost())) return ::testing::AssertionFailure() << "never told";
+    if (Clock::now() - began >= at_once) return ::testing::AssertionFailure() << "told late";
+    if (events->count(LockEventType::heartbeat) != 0) {
+      return ::testing::AssertionFailure() << "there was a heartbeat";
+    }
+    if (lock.loss_reason() != reason) {
+      return ::testing::AssertionFailure() << "reason " << to_string(lock.loss_reason());
+    }
+    return ::testing::AssertionSuccess();
+  }
+
+  void SetUp() override {
+    EXPECT_TRUE(holder.acquire(name));  // it listens from its first lock on
+    ASSERT_TRUE(subscribed.wait());
+  }
+
+  std::shared_ptr<HookedLink> link_that_says_when_it_hears() const {
+    auto made = std::make_shared<HookedLink>(redis.uri());
+    made->after_subscribed = [gate = subscribed] { gate.open(); };
+    return made;
+  }
+
+  Gate subscribed;
+  LockClient holder{link_that_says_when_it_hears(), as_new_runner(events)};
+  SharedLock shared{holder, name};
+};
+
+TEST_F(LockForceTest, HolderIsToldAtOnceThatItsLockWasTaken) {
+  Lock held = holder.acquire(name, {.ttl = ttl}).value();
+  const Lock forced = other.acquire(name, by_force()).value();
+  EXPECT_TRUE(told_at_once(held, LossReason::taken));
+  EXPECT_GT(forced.token(), held.token());
+  ASSERT_TRUE(forced.took_over_from());
+  EXPECT_EQ(forced.took_over_from()->runner, holder.runner().str());
+  EXPECT_EQ(held.release(), Release::was_lost);
+  EXPECT_TRUE(forced.valid());
+  EXPECT_EQ(other.stats().forced, 1U);
+}
+
+TEST_F(LockForceTest, HolderIsToldAtOnceThatItsLockWasReleased) {
+  Lock held = holder.acquire(name, {.ttl = ttl}).value();
+  ASSERT_TRUE(other.force_release(name));
+  EXPECT_TRUE(told_at_once(held, LossReason::vanished));
+  EXPECT_FALSE(other.status(name));
+}
+
+TEST_F(LockForceTest, EveryReaderIsTold) {
+  std::vector<Lock> readers;
+  for (int i = 0; i < 3; ++i) readers.push_back(shared.read({.ttl = ttl}).value());
+  const Lock forced = other.acquire(name, by_force()).value();
+  for (const Lock& reader : readers) EXPECT_TRUE(told_at_once(reader, LossReason::taken));
+  EXPECT_EQ(other.status(name)->kind, LockKind::exclusive);
+  for (Lock& reader : readers) EXPECT_EQ(reader.release(), Release::was_lost);
+  EXPECT_TRUE(forced.valid());
+}
+
+TEST_F(LockForceTest, EveryReaderIsToldOfAForcedRelease) {
+  std::vector<Lock> readers;
+  for (int i = 0; i < 3; ++i) readers.push_back(shared.read({.ttl = ttl}).value());
+  const auto record = other.force_release(name);
+  ASSERT_TRUE(record);
+  EXPECT_EQ(record->kind, LockKind::shared);
+  EXPECT_EQ(record->holder_count, 3U);
+  for (const Lock& reader : readers) EXPECT_TRUE(told_at_once(reader, LossReason::vanished));
+  EXPECT_FALSE(other.status(name));
+  EXPECT_FALSE(other.force_release(name));
+}
+
+TEST_F(LockForceTest, ReaderOustsAWriterButNoReader) {
+  Lock writer = shared.write({.ttl = ttl}).value();
+  SharedLock theirs{other, name};
+  const Lock first = theirs.read(by_force()).value();
+  EXPECT_TRUE(told_at_once(writer, LossReason::taken));
+  const Lock second = theirs.read(by_force()).value();
+  EXPECT_TRUE(first.valid());
+  EXPECT_FALSE(first.lost().stop_requested());
+  EXPECT_EQ(holders(), 2U);
+}
+
+TEST_F(LockForceTest, PermitHoldersAreTold) {
+  Semaphore permits{holder, name, 2};
+  const Lock one = permits.acquire({.ttl = ttl}).value();
+  const Lock two = permits.acquire({.ttl = ttl}).value();
+  ASSERT_TRUE(other.force_release(name));
+  EXPECT_TRUE(told_at_once(one, LossReason::vanished));
+  EXPECT_TRUE(told_at_once(two, LossReason::vanished));
+}
+
+TEST_F(LockForceTest, HoldersInOtherProcessesAreTold) {
+  FamilyProcess exclusive{name, ttl, "exclusive"};
+  exclusive.held();
+  exclusive.order("wait-lost");
+  auto began = Clock::now();
+  Lock forced = client.acquire(name, by_force()).value();
+  EXPECT_EQ(exclusive.answer(), "lost taken");
+  EXPECT_LT(Clock::now() - began, at_once);
+  forced.release();
+
+  FamilyProcess reader{name, ttl, "read"};
+  FamilyProcess another{name, ttl, "read"};
+  reader.held();
+  another.held();
+  reader.order("wait-lost");
+  another.order("wait-lost");
+  began = Clock::now();
+  ASSERT_TRUE(client.force_release(name));
+  EXPECT_EQ(reader.answer(), "lost vanished");
+  EXPECT_EQ(another.answer(), "lost vanished");
+  EXPECT_LT(Clock::now() - began, at_once);
+}
+
+TEST_F(LockForceTest, NextInLineGetsWhatWasForciblyReleased) {
+  const Lock held = holder.acquire(name, {.ttl = ttl}).value();
+  FamilyProcess next{name, ttl, "exclusive"};
+  ASSERT_TRUE(waiting(1));
+  const auto record = other.force_release(name);
+  ASSERT_TRUE(record);
+  EXPECT_EQ(record->pid, getpid());
+  EXPECT_GT(next.held(), held.token());
+  EXPECT_TRUE(told_at_once(held, LossReason::vanished));
+}
+
+TEST_F(LockForceTest, WaitersStayInLineWhenALockIsForced) {
+  const Lock held = holder.acquire(name, {.ttl = ttl}).value();
+  auto waiter = in_background([&] { return other.acquire(name, {.wait = patience}); });
+  ASSERT_TRUE(waiting(1));
+  Lock forced = other.acquire(name, by_force()).value();
+  EXPECT_TRUE(told_at_once(held, LossReason::taken));
+  EXPECT_EQ(in_line(), 1);
+  EXPECT_EQ(forced.release(), Release::done);
+  EXPECT_GT(result_of(waiter).value().token(), forced.token());
+}
+
+// The word may be faster than the reply that brings the lock.
+TEST_F(LockForceTest, LossThatIsToldBeforeTheGrantArrivesIsNotMissed) {
+  auto link = std::make_shared<HookedLink>(redis.uri());
+  Gate heard;
+  std::atomic<bool> armed = false;
+  link->after_message = [heard] { heard.open(); };
+  link->after_command = [&, heard] {
+    if (!armed.exchange(false)) return;
+    const Lock thief = other.acquire(name, by_force()).value();
+    EXPECT_TRUE(heard.wait());
+  };
+  Gate listens;
+  link->after_subscribed = [listens] { listens.open(); };
+  LockClient lent{link, as_new_runner(events)};
+  EXPECT_TRUE(lent.acquire(name));
+  ASSERT_TRUE(listens.wait());
+  armed = true;
+  Lock held = lent.acquire(name, {.ttl = ttl}).value();
+  EXPECT_TRUE(told_at_once(held, LossReason::taken));
+  EXPECT_EQ(held.release(), Release::was_lost);
+}
+
+// A process that has just started, or whose subscription broke, does not hear. It looks when it
+// can.
+TEST_F(LockForceTest, LossThatNobodyHeardIsFoundOnceWeHear) {
+  auto link = std::make_shared<HookedLink>(redis.uri());
+  Gate may_listen;
+  link->subscribes_after = may_listen;
+  LockClient deaf{link, as_new_runner(events)};
+  const Lock exclusive = deaf.acquire(name, {.ttl = ttl}).value();
+  const Lock manual =
+      deaf.acquire(name + ":m", {.ttl = ttl, .heartbeat = Heartbeat::manual}).value();
+  const Lock reader = SharedLock{deaf, name + ":r"}.read({.ttl = ttl}).value();
+  const Lock kept = deaf.acquire(name + ":k", {.ttl = ttl}).value();
+  const Lock kept_reader = SharedLock{deaf, name + ":kr"}.read({.ttl = ttl}).value();
+  const Lock forced = other.acquire(name, by_force()).value();
+  ASSERT_TRUE(other.force_release(name + ":m"));
+  ASSERT_TRUE(other.force_release(name + ":r"));
+  EXPECT_TRUE(exclusive.valid());
+  may_listen.open();
+  EXPECT_TRUE(told_at_once(exclusive, LossReason::taken));
+  EXPECT_TRUE(told_at_once(manual, LossReason::vanished));
+  EXPECT_TRUE(told_at_once(reader, LossReason::vanished));
+  EXPECT_TRUE(kept.valid());
+  EXPECT_TRUE(kept_reader.valid());
+}
+
+TEST_F(LockForceTest, LossDuringABrokenSubscriptionIsFound) {
+  const Lock held = holder.acquire(name, {.ttl = ttl}).value();
+  redis.command({"CLIENT", "KILL", "TYPE", "pubsub"});
+  const Lock forced = other.acquire(name, by_force()).value();
+  EXPECT_TRUE(told_at_once(held, LossReason::taken));
+}
+
+// The grant was on its way while we became able to hear: its loss may have been said before.
+TEST_F(LockForceTest, LossBeforeWeHearOfAGrantThatIsOnItsWayIsFound) {
+  auto link = std::make_shared<HookedLink>(redis.uri());
+  Gate may_listen;
+  Gate listens;
+  std::atomic<bool> armed = true;
+  link->subscribes_after = may_listen;
+  link->after_subscribed = [listens] { listens.open(); };
+  link->after_command = [&, listens, may_listen] {
+    if (!armed.exchange(false)) return;
+    const Lock thief = other.acquire(name, by_force()).value();
+    may_listen.open();
+    EXPECT_TRUE(listens.wait());
+  };
+  LockClient lent{link, as_new_runner(events)};
+  const Lock held = lent.acquire(name, {.ttl = ttl}).value();
+  EXPECT_TRUE(told_at_once(held, LossReason::taken) || told_at_once(held, LossReason::vanished));
+}
+
+}  // namespace
+}  // namespace leasehold::testing

@@ -1,0 +1,563 @@
+// Many readers or one writer.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <optional>
+
+#include "tests/integration/lock_family_fixture.hpp"
+#include "tests/support/fault_proxy.hpp"
+
+namespace leasehold::testing {
+namespace {
+
+using namespace std::chrono_literals;
+using std::chrono::milliseconds;
+
+CHECK_NO_KEY_IS_LEFT();
+
+class SharedLockTest : public LockFamilyTest {
+ protected:
+  /// When the lease of a reader ends, by the server's clock in ms; nothing if it is not there.
+  std::optional<double> lease_end(const std::string& owner) const {
+    const auto reply = redis.command({"ZSCORE", key_of(name) + ":holders", owner});
+    if (reply.is_nil()) return std::nullopt;
+    return std::stod(reply.string);
+  }
+
+  double server_ms() const {
+    const auto time = redis.command({"TIME"});
+    return std::stod(time.elements.at(0).string) * 1e3 +
+           std::stod(time.elements.at(1).string) / 1e3;
+  }
+
+  std::future<Acquisition> read_in_background(LockOptions options = {.wait = patience}) {
+    return in_background([this, options] { return theirs.read(options); });
+  }
+  std::future<Acquisition> write_in_background(LockOptions options = {.wait = patience}) {
+    return in_background([this, options] { return theirs.write(options); });
+  }
+
+  /// Writes what somebody else's lock looks like over ours, and returns it. In one step: who looks
+  /// meanwhile sees that somebody has it, never that it is gone.
+  std::string overwrite_by_other() {
+    const Lock lent = other.acquire(name + ":theirs").value();
+    const std::string value = stored(name + ":theirs");
+    redis.command({"SET", key_of(name), value, "PX", "3630000"});
+    return value;
+  }
+
+  std::string stored(const std::string& of) const {
+    return redis.command({"GET", key_of(of)}).string;
+  }
+
+  SharedLock lock{client, name};
+  SharedLock theirs{other, name};
+};
+
+// --- Many readers or one writer ----------------------------------------------------------------
+
+TEST_F(SharedLockTest, ManyReadersAtOnceAndNoWriterBesideThem) {
+  std::vector<Lock> readers;
+  for (int i = 0; i < 5; ++i) readers.push_back(lock.read().value());
+  readers.push_back(theirs.read(fail_fast()).value());
+  EXPECT_EQ(holders(), 6U);
+  const auto refused = theirs.write(fail_fast());
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.refusal().reason, RefusalReason::busy);
+  ASSERT_TRUE(refused.refusal().holder);
+  EXPECT_EQ(refused.refusal().holder->kind, LockKind::shared);
+
+  for (Lock& reader : readers) EXPECT_EQ(reader.release(), Release::done);
+  EXPECT_FALSE(other.status(name));
+  EXPECT_TRUE(theirs.write(fail_fast()));
+}
+
+TEST_F(SharedLockTest, OneWriterAndNobodyBesideIt) {
+  const Lock writer = lock.write().value();
+  EXPECT_FALSE(theirs.read(fail_fast()));
+  EXPECT_FALSE(theirs.write(fail_fast()));
+  EXPECT_FALSE(lock.read(fail_fast()));
+}
+
+TEST_F(SharedLockTest, WritingIsTheSameLockAsAcquire) {
+  Lock exclusive = client.acquire(name).value();
+  EXPECT_FALSE(theirs.write(fail_fast()));
+  EXPECT_FALSE(theirs.read(fail_fast()));
+  const FencingToken first = exclusive.token();
+  exclusive.release();
+
+  Lock writer = theirs.write().value();
+  EXPECT_GT(writer.token(), first);
+  EXPECT_FALSE(client.acquire(name, fail_fast()));
+  writer.release();
+
+  const Lock reader = theirs.read().value();
+  EXPECT_FALSE(client.acquire(name, fail_fast()));
+}
+
+TEST_F(SharedLockTest, NobodyIsInsideWhoMustNotBe) {
+  const StormReport report = run_storm(name, 3, 6, 40, {"shared", "20", "seed"});
+  EXPECT_EQ(report.rounds, 3 * 6 * 40);
+  EXPECT_EQ(report.violations, 0);
+}
+
+TEST_F(SharedLockTest, StatusShowsEveryReaderAndWhoWaits) {
+  const Lock first = lock.read({.ttl = 20s, .metadata = {{"task", "report"}}}).value();
+  const Lock second = theirs.read({.ttl = 40s}).value();
+  std::stop_source enough;
+  auto writer = in_background(
+      [&] { return theirs.write({.wait = patience, .priority = 3}, enough.get_token()); });
+  ASSERT_TRUE(waiting(1));
+
+  const LockRecord record = client.status(name).value();
+  EXPECT_EQ(record.kind, LockKind::shared);
+  EXPECT_EQ(record.state, LockState::held);
+  EXPECT_EQ(record.token, first.token());
+  EXPECT_EQ(record.holder_count, 2U);
+  ASSERT_EQ(record.holders.size(), 2U);
+  // The one whose lease ends first comes first.
+  EXPECT_EQ(record.holders[0].runner, client.runner().str());
+  EXPECT_EQ(record.holders[0].kind, LockKind::shared);
+  EXPECT_EQ(record.holders[0].pid, getpid());
+  EXPECT_EQ(record.holders[0].metadata.at("task"), "report");
+  EXPECT_EQ(record.holders[0].token, first.token());
+  EXPECT_EQ(record.holders[0].ttl, 20s);
+  EXPECT_GT(record.holders[0].remaining, 0s);
+  EXPECT_LE(record.holders[0].remaining, 20s);
+  EXPECT_EQ(record.holders[1].runner, other.runner().str());
+  EXPECT_EQ(record.holders[1].ttl, 40s);
+  EXPECT_EQ(record.waiter_count, 1U);
+  ASSERT_EQ(record.waiters.size(), 1U);
+  EXPECT_EQ(record.waiters[0].kind, LockKind::exclusive);
+  EXPECT_EQ(record.waiters[0].priority, 3);
+  EXPECT_EQ(first.waiters().size(), 1U);
+
+  // The list counts it once, whoever shares it.
+  const auto listed = client.list(name);
+  ASSERT_EQ(listed.size(), 1U);
+  EXPECT_EQ(listed[0].holder_count, 2U);
+  enough.request_stop();
+  EXPECT_FALSE(result_of(writer));
+}
+
+TEST_F(SharedLockTest, OutlivesItsClient) {
+  auto brief = std::make_optional<LockClient>(redis.uri(), as_new_runner());
+  SharedLock kept{*brief, name};
+  brief.reset();
+  Lock reader = kept.read({.ttl = 1'500ms}).value();
+  EXPECT_FALSE(theirs.write(fail_fast()));
+  EXPECT_EQ(reader.extend(), Ownership::held);
+  EXPECT_EQ(reader.release(), Release::done);
+  EXPECT_TRUE(kept.write(fail_fast()));
+}
+
+// --- Each reader has its own lease -------------------------------------------------------------
+
+TEST_F(SharedLockTest, CrashedReaderDoesNotLiveOnBecauseOthersRenew) {
+  FamilyProcess crashing{name, 2s, "read"};
+  crashing.held();
+  const LockRecord before = other.status(name).value();
+  ASSERT_EQ(before.holders.size(), 1U);
+  const std::string dead =
+      redis.command({"ZRANGE", key_of(name) + ":holders", "0", "0"}).elements.at(0).string;
+  crashing.kill();
+  const double end = lease_end(dead).value();
+
+  const Lock survivor = lock.read({.ttl = 450ms}).value();
+  ASSERT_TRUE(events->wait_for(LockEventType::heartbeat, 3));
+  EXPECT_EQ(lease_end(dead).value_or(end), end) << "somebody else's heartbeat prolonged it";
+  EXPECT_TRUE(eventually([&] { return holders() == 1; }, patience));
+  EXPECT_TRUE(survivor.valid());
+  EXPECT_FALSE(theirs.write(fail_fast()));
+}
+
+TEST_F(SharedLockTest, CrashedReaderBlocksAWriterForItsOwnTtlOnly) {
+  FamilyProcess crashing{name, 1'500ms, "read"};
+  crashing.held();
+  Lock survivor = lock.read({.ttl = 450ms}).value();
+  auto writer = write_in_background();
+  ASSERT_TRUE(waiting(1));
+  const auto owners = redis.command({"ZRANGE", key_of(name) + ":holders", "0", "-1"});
+  crashing.kill();
+  double end = 0;
+  for (const auto& owner : owners.elements) {
+    if (owner.string != survivor.owner()) end = lease_end(owner.string).value();
+  }
+  ASSERT_GT(end, 0);
+  ASSERT_TRUE(events->wait_for(LockEventType::heartbeat, 2));
+  survivor.release();
+  const Lock held = result_of(writer).value();
+  const double granted = server_ms();
+  EXPECT_GE(granted, end);  // the dead one's lease was respected
+  EXPECT_LT(granted, end + 5'000);
+}
+
+TEST_F(SharedLockTest, ReaderThatCannotRenewLosesItsOwnLeaseOnly) {
+  Lock silent = lock.read({.ttl = 300ms, .heartbeat = Heartbeat::manual}).value();
+  const Lock renewed = theirs.read({.ttl = 600ms}).value();
+  EXPECT_TRUE(fires(silent.lost()));
+  EXPECT_EQ(silent.loss_reason(), LossReason::expired);
+  EXPECT_EQ(silent.extend(), Ownership::lost);
+  EXPECT_EQ(silent.release(), Release::was_lost);
+  EXPECT_TRUE(renewed.valid());
+  EXPECT_FALSE(renewed.lost().stop_requested());
+}
+
+TEST_F(SharedLockTest, HeartbeatKeepsAReaderAlive) {
+  const Lock reader = lock.read({.ttl = 600ms}).value();
+  ASSERT_TRUE(events->wait_for(LockEventType::heartbeat, 5));
+  EXPECT_TRUE(reader.valid());
+  EXPECT_EQ(holders(), 1U);
+  EXPECT_GE(other.status(name)->holders.at(0).renewals, 4U);
+}
+
+// From outside: it is lost, as an exclusive one is, and does not overwrite the next holder.
+TEST_F(SharedLockTest, ReaderOfAnOverwrittenKeyLosesAndLeavesTheNextHolderAlone) {
+  Lock reader = lock.read({.ttl = 30s, .heartbeat = Heartbeat::manual}).value();
+  const std::string next = overwrite_by_other();
+  EXPECT_EQ(reader.extend(), Ownership::lost);
+  EXPECT_EQ(reader.loss_reason(), LossReason::taken);
+  EXPECT_EQ(reader.release(), Release::was_lost);
+  EXPECT_EQ(stored(name), next);
+  // Who changes one key of a lock from outside leaves the others to expire.
+  redis.command({"DEL", key_of(name), key_of(name) + ":book", key_of(name) + ":holders"});
+}
+
+TEST_F(SharedLockTest, ReaderOfADeletedKeyIsToldWhenNobodyElseHasIt) {
+  Lock reader = lock.read({.ttl = 30s, .heartbeat = Heartbeat::manual}).value();
+  redis.command({"DEL", key_of(name)});
+  EXPECT_EQ(reader.extend(), Ownership::lost);
+  EXPECT_EQ(reader.loss_reason(), LossReason::vanished);
+  EXPECT_TRUE(theirs.write(fail_fast()));
+}
+
+// --- The line ----------------------------------------------------------------------------------
+
+TEST_F(SharedLockTest, WaitingWriterStopsNewReaders) {
+  Lock reader = lock.read().value();
+  auto writer = write_in_background();
+  ASSERT_TRUE(waiting(1));
+  EXPECT_FALSE(theirs.read(fail_fast()));
+  auto late = read_in_background();
+  ASSERT_TRUE(waiting(2));
+  EXPECT_EQ(holders(), 1U);
+
+  reader.release();
+  Lock written = result_of(writer).value();
+  EXPECT_EQ(client.status(name)->kind, LockKind::exclusive);
+  EXPECT_EQ(in_line(), 1);
+  written.release();
+  EXPECT_TRUE(result_of(late));
+}
+
+TEST_F(SharedLockTest, ReadersBehindAWriterComeInTogether) {
+  Lock writer = lock.write().value();
+  std::vector<std::future<Acquisition>> readers;
+  for (int i = 0; i < 4; ++i) {
+    readers.push_back(read_in_background());
+    ASSERT_TRUE(waiting(i + 1));
+  }
+  auto second_writer = write_in_background();
+  ASSERT_TRUE(waiting(5));
+  auto late_reader = read_in_background();
+  ASSERT_TRUE(waiting(6));
+
+  writer.release();
+  std::vector<Lock> inside;
+  for (auto& reader : readers) inside.push_back(result_of(reader).value());
+  EXPECT_EQ(holders(), 4U);
+  EXPECT_EQ(in_line(), 2);  // the second writer, and whoever came after it
+  for (const Lock& reader : inside) EXPECT_TRUE(reader.valid());
+  EXPECT_EQ(other.stats().handovers, 4U);
+
+  inside.clear();
+  Lock second = result_of(second_writer).value();
+  EXPECT_EQ(in_line(), 1);
+  second.release();
+  EXPECT_TRUE(result_of(late_reader));
+}
+
+TEST_F(SharedLockTest, WriterThatGivesUpLetsTheReadersBehindItIn) {
+  const Lock reader = lock.read().value();
+  std::stop_source enough;
+  auto writer = in_background([&] { return theirs.write({.wait = patience}, enough.get_token()); });
+  ASSERT_TRUE(waiting(1));
+  auto late = read_in_background();
+  ASSERT_TRUE(waiting(2));
+  enough.request_stop();
+  EXPECT_EQ(result_of(writer).refusal().reason, RefusalReason::cancelled);
+  EXPECT_TRUE(result_of(late));
+}
+
+TEST_F(SharedLockTest, WorksOverALentLinkThatCannotSubscribe) {
+  auto link = std::make_shared<HookedLink>(redis.uri());
+  link->subscribes = false;
+  LockClient deaf{link, as_new_runner()};
+  SharedLock waits{deaf, name};
+  Lock writer = lock.write().value();
+  auto first = in_background([&] { return waits.read({.wait = patience}); });
+  auto second = in_background([&] { return waits.read({.wait = patience}); });
+  ASSERT_TRUE(waiting(2));
+  const auto released = Clock::now();
+  writer.release();
+  const Lock one = result_of(first).value();
+  const Lock two = result_of(second).value();
+  EXPECT_LT(Clock::now() - released, 5s);  // about one, on a machine that has time
+}
+
+// --- Tokens ------------------------------------------------------------------------------------
+
+TEST_F(SharedLockTest, WritersGetGrowingTokensAndReadersThatOfTheLastWriter) {
+  Lock first = lock.write().value();
+  const FencingToken first_token = first.token();
+  first.release();
+  Lock reader = lock.read().value();
+  Lock another = theirs.read().value();
+  EXPECT_EQ(reader.token(), first_token);
+  EXPECT_EQ(another.token(), first_token);
+  reader.release();
+  another.release();
+
+  Lock second = theirs.write().value();
+  const FencingToken second_token = second.token();
+  EXPECT_GT(second_token, first_token);
+  second.release();
+  EXPECT_EQ(lock.read().value().token(), second_token);
+}
+
+TEST_F(SharedLockTest, TokensDoNotGoBackWhenTheCounterIsGone) {
+  Lock writer = lock.write().value();
+  FencingToken last = writer.token();
+  writer.release();
+  for (int i = 0; i < 3; ++i) {
+    redis.command({"DEL", fence_key_of(name)});  // as if it had expired
+    Lock reader = lock.read().value();
+    Lock beside = theirs.read().value();
+    EXPECT_GE(reader.token(), last);
+    EXPECT_EQ(beside.token(), reader.token());
+    EXPECT_GT(redis.command({"PTTL", fence_key_of(name)}).integer, 0);
+    last = reader.token();
+    reader.release();
+    beside.release();
+    Lock next = theirs.write().value();
+    EXPECT_GT(next.token(), last);
+    last = next.token();
+    next.release();
+  }
+}
+
+TEST_F(SharedLockTest, FirstReaderOfAllGetsATokenBelowTheFirstWriters) {
+  Lock reader = lock.read().value();
+  EXPECT_GT(reader.token().value, 0U);
+  const FencingToken read = reader.token();
+  reader.release();
+  EXPECT_GT(theirs.write().value().token(), read);
+}
+
+TEST(SharedLockFlushTest, ReadersLoseAndTokensGrowWhenRedisLosesItsData) {
+  const RedisServer redis;
+  LockClient client{redis.uri(), as_new_runner()};
+  SharedLock lock{client, "flushed"};
+  FencingToken last = lock.write().value().token();
+  Lock reader = lock.read({.ttl = 900ms}).value();
+  EXPECT_EQ(reader.token(), last);
+  redis.command({"FLUSHALL"});
+  EXPECT_TRUE(fires(reader.lost()));
+  EXPECT_EQ(reader.loss_reason(), LossReason::vanished);
+
+  Lock again = lock.read().value();
+  EXPECT_GE(again.token(), last);
+  last = again.token();
+  again.release();
+  redis.command({"FLUSHALL"});
+  EXPECT_GT(lock.write().value().token(), last);
+  expect_nothing_left(redis);
+}
+
+// --- Downgrade ---------------------------------------------------------------------------------
+
+TEST_F(SharedLockTest, DowngradeLetsWaitingReadersInAndNoWriter) {
+  Lock writer = lock.write().value();
+  const FencingToken token = writer.token();
+  auto reader = read_in_background();
+  ASSERT_TRUE(waiting(1));
+  auto next_writer = write_in_background();
+  ASSERT_TRUE(waiting(2));
+  auto late_reader = read_in_background();
+  ASSERT_TRUE(waiting(3));
+
+  EXPECT_EQ(writer.downgrade(), Ownership::held);
+  Lock beside = result_of(reader).value();
+  EXPECT_EQ(beside.token(), token);
+  EXPECT_TRUE(writer.valid());
+  EXPECT_EQ(writer.token(), token);
+  EXPECT_EQ(client.status(name)->kind, LockKind::shared);
+  EXPECT_EQ(holders(), 2U);
+  EXPECT_EQ(in_line(), 2);
+  EXPECT_FALSE(theirs.write(fail_fast()));
+  EXPECT_EQ(writer.downgrade(), Ownership::held);  // is one already
+  EXPECT_EQ(writer.extend(), Ownership::held);
+
+  EXPECT_EQ(writer.release(), Release::done);
+  EXPECT_EQ(in_line(), 2);  // the other reader still keeps the writer out
+  beside.release();
+  Lock second = result_of(next_writer).value();
+  EXPECT_GT(second.token(), token);
+  second.release();
+  EXPECT_TRUE(result_of(late_reader));
+}
+
+TEST_F(SharedLockTest, DowngradeDoesNotLetAWriterSlipIn) {
+  Lock writer = lock.write().value();
+  auto next = write_in_background();
+  ASSERT_TRUE(waiting(1));
+  EXPECT_EQ(writer.downgrade(), Ownership::held);
+  EXPECT_EQ(in_line(), 1);
+  EXPECT_EQ(holders(), 1U);
+  EXPECT_FALSE(theirs.read(fail_fast()));  // a writer waits
+  writer.release();
+  EXPECT_TRUE(result_of(next));
+}
+
+TEST_F(SharedLockTest, DowngradedLockIsKeptAliveAndCanBeLost) {
+  Lock held = lock.write({.ttl = 600ms}).value();
+  ASSERT_EQ(held.downgrade(), Ownership::held);
+  const auto before = events->count(LockEventType::heartbeat);
+  ASSERT_TRUE(events->wait_for(LockEventType::heartbeat, before + 3));
+  EXPECT_TRUE(held.valid());
+  EXPECT_EQ(holders(), 1U);
+  other.force_release(name);
+  EXPECT_TRUE(fires(held.lost()));
+}
+
+// A heartbeat that left before the downgrade and arrives after it finds no exclusive lock any more.
+TEST_F(SharedLockTest, HeartbeatInFlightDoesNotKillADowngradedLock) {
+  auto link = std::make_shared<HookedLink>(redis.uri());
+  Gate heartbeat_left;
+  Gate downgraded;
+  link->before_renewal = [=] {
+    heartbeat_left.open();
+    EXPECT_TRUE(downgraded.wait());
+  };
+  LockClient lent{link, as_new_runner(events)};
+  Lock held = SharedLock{lent, name}.write({.ttl = 6s}).value();
+  ASSERT_TRUE(heartbeat_left.wait());
+  EXPECT_EQ(held.downgrade(), Ownership::held);
+  downgraded.open();
+  // The late one fails; the next one renews.
+  ASSERT_TRUE(events->wait_for(LockEventType::heartbeat_failed));
+  ASSERT_TRUE(events->wait_for(LockEventType::heartbeat));
+  EXPECT_FALSE(held.lost().stop_requested());
+  EXPECT_TRUE(held.valid());
+  EXPECT_EQ(held.release(), Release::done);
+}
+
+class DowngradeFaultTest : public SharedLockTest {
+ protected:
+  static LockClientOptions impatient() {
+    auto options = as_new_runner();
+    options.redis.command_timeout = 400ms;
+    return options;
+  }
+
+  void TearDown() override {
+    held.release();
+    SharedLockTest::TearDown();
+  }
+
+  FaultProxy proxy{shared_redis().port()};
+  LockClient far{redis.uri_through(proxy.port()), impatient()};
+  Lock held = SharedLock{far, name}
+                  .write({.ttl = 30s, .wait = patience, .heartbeat = Heartbeat::manual})
+                  .value();
+};
+
+TEST_F(DowngradeFaultTest, LostReplyIsLookedInto) {
+  proxy.swallow_next_reply(FaultProxy::Then::cut, name);
+  EXPECT_EQ(held.downgrade(), Ownership::held);
+  EXPECT_TRUE(proxy.wait_swallowed());
+  EXPECT_EQ(client.status(name)->kind, LockKind::shared);
+  EXPECT_EQ(holders(), 1U);
+  const Lock beside = theirs.read(fail_fast()).value();
+  EXPECT_EQ(beside.token(), held.token());
+  EXPECT_EQ(held.release(), Release::done);
+}
+
+TEST_F(DowngradeFaultTest, UnknownOutcomeIsSaidAndCanBeTriedAgain) {
+  proxy.blackhole(true);
+  EXPECT_EQ(held.downgrade(), Ownership::unknown);
+  EXPECT_TRUE(held.valid());
+  EXPECT_FALSE(held.lost().stop_requested());
+  proxy.blackhole(false);
+  EXPECT_TRUE(eventually([&] { return held.downgrade() == Ownership::held; }, patience));
+  EXPECT_EQ(holders(), 1U);
+  EXPECT_EQ(held.extend(), Ownership::held);
+  EXPECT_EQ(client.status(name)->kind, LockKind::shared);
+}
+
+// What did not happen is not half believed in: an exclusive lock stays one, and is lost as one.
+TEST_F(DowngradeFaultTest, AfterOneThatDidNotHappenTheLockIsAsItWas) {
+  const std::string beaten = name + ":beaten";
+  Lock mine = far.acquire(beaten, {.ttl = 6s, .wait = patience}).value();
+  proxy.refuse(true);
+  proxy.cut();
+  ASSERT_TRUE(eventually([&] { return proxy.connections() == 0; }, patience));
+  EXPECT_EQ(mine.downgrade(), Ownership::unknown);
+  proxy.refuse(false);
+  EXPECT_TRUE(eventually([&] { return mine.extend() == Ownership::held; }, patience));
+  EXPECT_EQ(client.status(beaten)->kind, LockKind::exclusive);
+  redis.command({"DEL", key_of(beaten)});
+  EXPECT_TRUE(fires(mine.lost()));
+  EXPECT_EQ(mine.loss_reason(), LossReason::vanished);  // its next heartbeat was believed
+}
+
+TEST_F(SharedLockTest, DowngradeOfALostLockSaysSo) {
+  Lock expired = lock.write({.ttl = 50ms, .heartbeat = Heartbeat::manual}).value();
+  ASSERT_TRUE(fires(expired.lost()));
+  EXPECT_EQ(expired.downgrade(), Ownership::lost);
+  expired.release();
+  EXPECT_TRUE(eventually([&] { return theirs.write(fail_fast()).has_value(); }, patience));
+
+  Lock released = lock.write().value();
+  released.release();
+  EXPECT_EQ(released.downgrade(), Ownership::lost);
+}
+
+TEST_F(SharedLockTest, DowngradeTakesNothingFromTheNextHolder) {
+  Lock robbed = lock.write({.ttl = 30s, .heartbeat = Heartbeat::manual}).value();
+  const std::string next = overwrite_by_other();
+  EXPECT_EQ(robbed.downgrade(), Ownership::lost);
+  EXPECT_EQ(robbed.loss_reason(), LossReason::taken);
+  EXPECT_EQ(stored(name), next);
+  redis.command({"DEL", key_of(name)});
+
+  Lock vanished = lock.write({.ttl = 30s, .heartbeat = Heartbeat::manual}).value();
+  redis.command({"DEL", key_of(name)});
+  EXPECT_EQ(vanished.downgrade(), Ownership::lost);
+  EXPECT_EQ(vanished.loss_reason(), LossReason::vanished);
+
+  Lock beside_readers = lock.write({.ttl = 30s, .heartbeat = Heartbeat::manual}).value();
+  redis.command({"DEL", key_of(name)});
+  const Lock reader = theirs.read().value();
+  EXPECT_EQ(beside_readers.downgrade(), Ownership::lost);
+  EXPECT_EQ(holders(), 1U);
+}
+
+// --- Lost replies ------------------------------------------------------------------------------
+
+TEST_F(SharedLockTest, LostReplyOfAReadIsNotASecondReader) {
+  FaultProxy proxy{redis.port()};
+  LockClient far{redis.uri_through(proxy.port()), as_new_runner()};
+  SharedLock remote{far, name};
+  const FencingToken token = remote.read().value().token();
+  proxy.swallow_next_reply(FaultProxy::Then::cut, name);
+  Lock reader = remote.read().value();
+  EXPECT_TRUE(proxy.wait_swallowed());
+  EXPECT_EQ(reader.token(), token);
+  EXPECT_EQ(holders(), 1U);
+  EXPECT_EQ(reader.release(), Release::done);
+  EXPECT_EQ(holders(), 0U);
+}
+
+}  // namespace
+}  // namespace leasehold::testing

@@ -1,0 +1,30 @@
+// The examples do what their first lines say.
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <string>
+
+#include "tests/support/postgres_server.hpp"
+#include "tests/support/process.hpp"
+
+namespace leasehold::testing {
+namespace {
+
+class TaskExamplesTest : public ::testing::TestWithParam<const char*> {};
+
+TEST_P(TaskExamplesTest, Runs) {
+  const auto build = std::filesystem::path(LEASEHOLD_TEST_PROGRAMS).parent_path().parent_path();
+  const auto database = shared_postgres().create_fresh_database();
+  const auto ran =
+      run({.argv = {(build / "examples" / GetParam()).string(), shared_postgres().uri(database)}});
+  EXPECT_TRUE(ran.status.success()) << ran.output;
+  EXPECT_FALSE(ran.output.empty());
+}
+
+INSTANTIATE_TEST_SUITE_P(All, TaskExamplesTest,
+                         ::testing::Values("task_example", "transactional_enqueue_example",
+                                           "exactly_once_example", "worker_example"),
+                         [](const auto& example) { return std::string(example.param); });
+
+}  // namespace
+}  // namespace leasehold::testing

@@ -1,0 +1,122 @@
+// Migrations, and what the errors of a database that is not as it should be look like.
+#include <gtest/gtest.h>
+
+#include <atomic>
+
+#include "task_fixture.hpp"
+#include "tests/support/process.hpp"
+
+namespace leasehold {
+namespace {
+
+using Reason = ServerRefused::Reason;
+
+class TaskMigrateTest : public TaskTest {
+ protected:
+  void SetUp() override {
+    sql("SET client_min_messages = warning; DROP SCHEMA IF EXISTS leasehold CASCADE;"
+        "DROP SCHEMA IF EXISTS other CASCADE");
+  }
+
+  /// The reason for which a call is refused; its message contains the words.
+  template <typename Call>
+  static Reason refusal_of(Call&& call, const std::string& words) {
+    try {
+      call();
+    } catch (const ServerRefused& error) {
+      EXPECT_NE(std::string(error.what()).find(words), std::string::npos) << error.what();
+      return error.reason();
+    }
+    ADD_FAILURE() << "not refused";
+    return Reason::other;
+  }
+
+  /// The uri of the database for another user.
+  static std::string uri_of(const std::string& user) { return uri() + "?user=" + user; }
+};
+
+TEST_F(TaskMigrateTest, MakesTheTablesOnce) {
+  const auto first = migrate(uri());
+  EXPECT_EQ(first.from, 0);
+  EXPECT_GE(first.to, 1);
+  EXPECT_EQ(first.applied.size(), std::size_t(first.to));
+  const auto second = migrate(uri());
+  EXPECT_EQ(second.from, first.to);
+  EXPECT_TRUE(second.applied.empty());
+}
+
+TEST_F(TaskMigrateTest, SeveralAtOnce) {
+  std::atomic<int> applied{0};
+  together(8, [&](int) {
+    if (!migrate(uri()).applied.empty()) ++applied;
+  });
+  EXPECT_EQ(applied, 1);
+  EXPECT_EQ(sql("SELECT count(*) FROM leasehold.migrations WHERE version = 1"), "1");
+}
+
+TEST_F(TaskMigrateTest, AnotherSchema) {
+  EXPECT_EQ(migrate(uri(), {.schema = "other"}).from, 0);
+  TaskQueue queue{uri(), {.postgres = {.schema = "other"}}};
+  const auto task = queue.enqueue({.type = "t"});
+  lease_one(queue).complete();
+  EXPECT_EQ(queue.get(task.id)->state, TaskState::completed);
+  EXPECT_EQ(sql("SELECT to_regnamespace('leasehold') IS NULL"), "t");
+}
+
+TEST_F(TaskMigrateTest, ANewerSchemaIsRefused) {
+  migrate(uri());
+  sql("INSERT INTO leasehold.migrations (version, name) VALUES (9999, 'from the future')");
+  EXPECT_EQ(refusal_of([] { migrate(uri()); }, "version 9999"), Reason::newer_schema);
+}
+
+TEST_F(TaskMigrateTest, PlainPsqlDoesTheSame) {
+  shared_postgres().run_sql("BEGIN;\n" + sql_file("migrations/0001_tasks.sql") + "COMMIT;",
+                            database());
+  EXPECT_GE(migrate(uri()).from, 1);
+  TaskQueue queue{uri()};
+  queue.enqueue({.type = "t"});
+  lease_one(queue).complete();
+}
+
+TEST_F(TaskMigrateTest, ASchemaThatIsGivenNeedsNoRightOnTheDatabase) {
+  sql("DROP ROLE IF EXISTS app; CREATE ROLE app LOGIN; CREATE SCHEMA leasehold AUTHORIZATION app");
+  EXPECT_EQ(migrate(uri_of("app")).from, 0);
+  TaskQueue queue{uri_of("app")};
+  queue.enqueue({.type = "t"});
+  sql("DROP OWNED BY app; DROP ROLE app");
+}
+
+TEST_F(TaskMigrateTest, MissingTablesSayRunMigrate) {
+  TaskQueue queue{uri()};
+  EXPECT_EQ(refusal_of([&] { queue.enqueue({.type = "t"}); }, "run migrate"), Reason::no_schema);
+  EXPECT_EQ(refusal_of([&] { queue.lease({.types = {"t"}}); }, "run migrate"), Reason::no_schema);
+  migrate(uri());
+  queue.enqueue({.type = "t"});
+}
+
+TEST_F(TaskMigrateTest, AMissingRightIsNamed) {
+  migrate(uri());
+  sql("DROP ROLE IF EXISTS guest; CREATE ROLE guest LOGIN; GRANT USAGE ON SCHEMA leasehold TO "
+      "guest");
+  TaskQueue queue{uri_of("guest")};
+  EXPECT_EQ(refusal_of([&] { queue.enqueue({.type = "t"}); }, "permission denied"),
+            Reason::permission);
+  sql("DROP OWNED BY guest; DROP ROLE guest");
+}
+
+TEST_F(TaskMigrateTest, AReadOnlyServerIsNamed) {
+  migrate(uri());
+  TaskQueue queue{uri() + "?options=-c%20default_transaction_read_only%3Don"};
+  EXPECT_EQ(refusal_of([&] { queue.enqueue({.type = "t"}); }, "read-only"), Reason::read_only);
+  EXPECT_FALSE(queue.get(TaskId{1})) << "reading is allowed";
+}
+
+TEST_F(TaskMigrateTest, AnUnknownUserOrDatabaseIsNamed) {
+  TaskQueue user{uri_of("nobody_we_know")};
+  EXPECT_EQ(refusal_of([&] { user.get(TaskId{1}); }, "nobody_we_know"), Reason::authentication);
+  TaskQueue missing{shared_postgres().uri("no_such_database")};
+  EXPECT_EQ(refusal_of([&] { missing.get(TaskId{1}); }, "no_such_database"), Reason::other);
+}
+
+}  // namespace
+}  // namespace leasehold

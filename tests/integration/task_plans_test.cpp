@@ -1,0 +1,188 @@
+// The plans of the statements that run all the time, at a million rows: the index that is meant,
+// and no other way. Plans, not times.
+#include <gtest/gtest.h>
+
+#include <pqxx/pqxx>
+#include <string>
+
+#include "task_fixture.hpp"
+
+namespace leasehold {
+namespace {
+
+class TaskPlansTest : public TaskTest {
+ protected:
+  // A million ready tasks of four types, some scheduled for later at a higher priority, some
+  // leased, some finished.
+  static void SetUpTestSuite() {
+    sql("SET client_min_messages = warning; DROP SCHEMA IF EXISTS leasehold CASCADE");
+    migrate(uri());
+    // Unlogged: as fast as it can be filled, and the plans are the same.
+    sql("ALTER TABLE leasehold.tasks SET (autovacuum_enabled = off);"
+        "ALTER TABLE leasehold.tasks SET UNLOGGED;"
+        "INSERT INTO leasehold.tasks (type, payload, run_at, state, priority, lease_expiry, "
+        "                             leased_by, finished_at) "
+        "SELECT 't' || i % 4, '{}'::json, now() - interval '1 day' + i * interval '10 ms', "
+        "'pending', 0, "
+        "       NULL::timestamptz, NULL, NULL::timestamptz FROM generate_series(1, 900000) i "
+        "UNION ALL SELECT 't0', '{}', now() + interval '1 day', 'pending', 9, NULL, NULL, NULL "
+        "          FROM generate_series(1, 50000) "
+        "UNION ALL SELECT 't1', '{}', now(), 'leased', 0, now() + i * interval '1 ms', 'w', NULL "
+        "          FROM generate_series(1, 2000) i "
+        "UNION ALL SELECT 't2', '{}', now(), 'completed', 0, NULL, 'w', now() - i * interval '1 s' "
+        "          FROM generate_series(1, 50000) i;"
+        "ANALYZE leasehold.tasks");
+  }
+  void SetUp() override {}  // the tables are the suite's
+
+  template <typename... Args>
+  static std::string plan_of(const std::string& file, Args&&... args) {
+    pqxx::connection connection{uri()};
+    pqxx::work transaction{connection};
+    std::string plan;
+    for (const auto& row :
+         transaction.exec_params("EXPLAIN " + sql_file("queries/" + file), args...)) {
+      plan += std::string(row[0].c_str()) + "\n";
+    }
+    return plan;
+  }
+
+  /// Of the statements inside of functions: told by auto_explain, with what each step really read.
+  static std::string plans_inside(const std::string& statement) {
+    return shared_postgres().run_sql(
+        "LOAD 'auto_explain'; SET auto_explain.log_min_duration = 0;"
+        "SET auto_explain.log_nested_statements = on; SET auto_explain.log_analyze = on;"
+        "SET client_min_messages = log; BEGIN;" +
+            statement + "; ROLLBACK",
+        database());
+  }
+
+  static void expect_index(const std::string& plan, const std::string& index) {
+    EXPECT_NE(plan.find(index), std::string::npos) << "not by " << index << ":\n" << plan;
+    EXPECT_EQ(plan.find("Seq Scan"), std::string::npos) << plan;
+  }
+};
+
+const char* const ids = "{3,5,7,11}";
+const char* const versions = "{1,1,1,1}";
+
+TEST_F(TaskPlansTest, Lease) {
+  const std::string none = "'{2147483647,2147483647}','{0,0}','{0,0}'";
+  const std::string plan = plans_inside(
+      "SELECT count(*) FROM leasehold.lease('w', 30000, 50, 100, '{t0,t1}', " + none + ")");
+  EXPECT_NE(plan.find("Index Scan using tasks_ready"), std::string::npos) << plan;
+  EXPECT_NE(plan.find("Index Scan using tasks_pkey"), std::string::npos) << plan;
+  for (const auto* bad : {"Seq Scan", "Sort", "Hash", "Bitmap"}) {
+    EXPECT_EQ(plan.find(bad), std::string::npos) << bad << ":\n" << plan;
+  }
+  EXPECT_EQ(plan.find("Rows Removed by Filter"), std::string::npos) << "the index alone decides:\n"
+                                                                    << plan;
+}
+
+TEST_F(TaskPlansTest, LeaseReadsNoMoreThanItTakes) {
+  // 50,000 tasks for tomorrow stand before the ready ones: they are not read.
+  const std::string buffers = shared_postgres().run_sql(
+      "BEGIN; SELECT count(*) FROM leasehold.lease('w', 30000, 1, 1, '{t0}', '{2147483647}', "
+      "'{0}', '{0}');"
+      "EXPLAIN (ANALYZE, BUFFERS, TIMING off, SUMMARY off) SELECT count(*) FROM "
+      "leasehold.lease('w', 30000, 1, 1, '{t0}', '{2147483647}', '{0}', '{0}'); ROLLBACK",
+      database());
+  const auto hit = buffers.find("shared hit=");
+  ASSERT_NE(hit, std::string::npos) << buffers;
+  EXPECT_LT(std::stoi(buffers.substr(hit + 11)), 100) << buffers;
+}
+
+TEST_F(TaskPlansTest, Extend) {
+  expect_index(plans_inside("SELECT leasehold.extend('{3,5,7}', '{1,1,1}', 1000)"), "tasks_pkey");
+}
+TEST_F(TaskPlansTest, Complete) {
+  expect_index(plans_inside("SELECT leasehold.complete('{3,5,7}', '{1,1,1}', '{NULL,NULL,NULL}')"),
+               "tasks_pkey");
+}
+TEST_F(TaskPlansTest, CompleteAndDelete) {
+  expect_index(plans_inside("SELECT leasehold.complete_and_delete('{3,5,7}', '{1,1,1}')"),
+               "tasks_pkey");
+}
+TEST_F(TaskPlansTest, Release) {
+  expect_index(plan_of("release.sql", ids, versions, nullptr), "tasks_pkey");
+}
+TEST_F(TaskPlansTest, Progress) { expect_index(plan_of("progress.sql", 5, 1, "1"), "tasks_pkey"); }
+TEST_F(TaskPlansTest, Fail) { expect_index(plan_of("fail.sql", 5, 1, "e", 1), "tasks_pkey"); }
+TEST_F(TaskPlansTest, Get) { expect_index(plan_of("get.sql", 5), "tasks_pkey"); }
+TEST_F(TaskPlansTest, Update) {
+  expect_index(plan_of("update.sql", 5, 1, nullptr, 1, nullptr, nullptr), "tasks_pkey");
+}
+TEST_F(TaskPlansTest, Recover) {
+  expect_index(plan_of("recover.sql", 0, 1000, 3), "Index Scan using tasks_leased");
+}
+TEST_F(TaskPlansTest, RemoveFinished) {
+  expect_index(plan_of("remove_finished.sql", "completed", 1000, 1000), "tasks_finished");
+}
+TEST_F(TaskPlansTest, Counts) {
+  const auto plan = plans_inside("SELECT count(*) FROM leasehold.count_tasks(1000)");
+  expect_index(plan, "tasks_ready");
+  expect_index(plan, "tasks_leased");
+  expect_index(plan, "tasks_finished");
+}
+TEST_F(TaskPlansTest, Health) {
+  const auto plan = plan_of("health.sql");
+  expect_index(plan, "tasks_ready");
+  expect_index(plan, "tasks_leased");
+}
+TEST_F(TaskPlansTest, HealthReadsTheHeadsAndTheLeasedOnesOnly) {
+  // 5 types and priorities, 2,000 leased; a million others are not read.
+  const std::string plan = shared_postgres().run_sql(
+      "EXPLAIN (ANALYZE, BUFFERS, TIMING off, SUMMARY off) " + sql_file("queries/health.sql"),
+      database());
+  std::int64_t buffers = 0;
+  std::istringstream first_line(plan.substr(plan.find("Buffers: ")));
+  for (std::string word; first_line >> word && !word.starts_with("->");) {
+    for (const std::string count : {"hit=", "read="}) {
+      if (word.starts_with(count)) buffers += std::stol(word.substr(count.size()));
+    }
+    if (word == "CTE") break;
+  }
+  EXPECT_GT(buffers, 0) << plan;
+  EXPECT_LT(buffers, 500) << plan;
+}
+TEST_F(TaskPlansTest, EnqueueUnique) {
+  const auto plan =
+      plan_of("enqueue_unique.sql", "{t}", "{1}", "{0}", "{NULL}", "{0}", "{1}", "{k}", nullptr);
+  EXPECT_NE(plan.find("Conflict Arbiter Indexes: tasks_unique_key"), std::string::npos) << plan;
+}
+
+TEST_F(TaskPlansTest, RenewalsAreHot) {
+  TaskQueue queue{uri()};
+  // Of all types: neighbours, all renewed in one statement, which is the hardest case.
+  auto leases = queue.lease({.types = {"t0", "t1", "t2", "t3"}, .limit = 2000});
+  ASSERT_EQ(leases.size(), 2000U);
+  const auto updates = [&] {
+    queue.get(TaskId{1});  // a connection reports its statistics with a statement, once a second
+    const auto text =
+        sql("SELECT n_tup_upd, n_tup_hot_upd FROM pg_stat_user_tables WHERE "
+            "schemaname = 'leasehold' AND relname = 'tasks'");
+    const auto bar = text.find('|');
+    return std::pair{std::stol(text.substr(0, bar)), std::stol(text.substr(bar + 1))};
+  };
+  std::pair<long, long> before;
+  EXPECT_TRUE(eventually([&] { return (before = updates()).first >= 2000; }));
+  // A lease lives through many: the first one still finds the pages as the lease left them.
+  for (int i = 0; i < 4; ++i) EXPECT_TRUE(queue.extend(leases).empty());
+  std::pair<long, long> after;
+  EXPECT_TRUE(eventually([&] { return (after = updates()).first >= before.first + 4 * 2000; }));
+  EXPECT_GE(double(after.second - before.second) / double(after.first - before.first), 0.95);
+  EXPECT_TRUE(queue.complete(leases).empty());
+}
+
+TEST_F(TaskPlansTest, CountsAreBoundedByTheLimitNotTheDepth) {
+  TaskQueue queue{uri()};
+  bool capped = false;
+  for (const auto& count : queue.counts(1'000)) {
+    EXPECT_LE(count.number, 2'000U);
+    capped = capped || count.more;
+  }
+  EXPECT_TRUE(capped);
+}
+
+}  // namespace
+}  // namespace leasehold
