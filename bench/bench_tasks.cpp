@@ -1,0 +1,62 @@
+// How fast task leases are, compared with talking to PostgreSQL by hand.
+#include <exception>
+#include <functional>
+#include <iostream>
+
+#include "postgres_tools.hpp"
+#include "task_cases/cases.hpp"
+
+namespace {
+
+using leasehold::bench::Result;
+using leasehold::bench::TaskBench;
+
+struct Case {
+  std::string name;
+  std::function<Result(TaskBench&, const std::string& name)> run;
+};
+
+const std::vector<Case>& cases() {
+  using namespace leasehold::bench;
+  static const std::vector<Case> all{
+      {"drain_batched", drain_batched},   {"drain_single", drain_single},
+      {"enqueue_bulk", enqueue_bulk},     {"depth_10k_vs_10M", depth},
+      {"held_snapshot", held_snapshot},   {"extend_5000", extend_5000},
+      {"recover_100k", recover_100k},     {"worker_drain_1", worker_drain_1},
+      {"worker_drain_4", worker_drain_4}, {"enqueue_to_start", enqueue_to_start},
+  };
+  return all;
+}
+
+void run(const leasehold::bench::Options& options) {
+  std::vector<Result> results;
+  {
+    leasehold::bench::Progress progress;
+    leasehold::testing::PostgresServer server(leasehold::bench::server_options());
+    TaskBench bench{options, progress, server};
+    for (const Case& one : cases()) {
+      if (options.wants(one.name)) results.push_back(one.run(bench, one.name));
+    }
+  }
+  std::cout << "PostgreSQL: " << leasehold::bench::server_settings() << "\n\n";
+  print_table(results);
+  if (!options.json.empty()) write_json(results, options.json);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  std::vector<std::string> names;
+  for (const Case& one : cases()) names.push_back(one.name);
+  leasehold::bench::Options defaults;
+  defaults.time = std::chrono::seconds{16};
+  defaults.slice = std::chrono::seconds{1};  // pgbench knows no less
+  const auto options = leasehold::bench::parse_options(argc, argv, names, defaults);
+  try {
+    run(options);
+  } catch (const std::exception& error) {
+    std::cerr << "bench_tasks: " << error.what() << "\n";
+    return 1;
+  }
+  return 0;
+}

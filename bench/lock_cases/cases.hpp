@@ -1,0 +1,37 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "options.hpp"
+#include "report.hpp"
+#include "tests/support/redis_server.hpp"
+
+namespace leasehold::bench {
+
+/// What every case gets: a Redis of its own that nobody else uses.
+struct LockBench {
+  const Options& options;
+  Progress& progress;
+  leasehold::testing::RedisServer& redis;
+};
+
+/// Pairs of acquire and release by `threads` threads, each on locks of its own.
+Result uncontended(LockBench& bench, const std::string& name, std::size_t threads, double target);
+
+/// Heartbeats of 10,000 held locks.
+Result keep_alive(LockBench& bench, const std::string& name);
+
+/// 16 contenders in 4 processes for one lock, against polling.
+Result hot_lock_handover(LockBench& bench, const std::string& name);
+
+/// One of those contenders' processes: see hot_lock.cpp.
+int run_contenders(const std::vector<std::string>& arguments);
+
+/// From the release to the next holder running, in round trips.
+Result handover_latency(LockBench& bench, const std::string& name);
+
+/// What 1,000 waiters of one process cost Redis while nothing happens.
+Result idle_waiters(LockBench& bench, const std::string& name);
+
+}  // namespace leasehold::bench

@@ -1,0 +1,71 @@
+#pragma once
+
+#include <chrono>
+#include <filesystem>
+#include <map>
+#include <string>
+
+#include "duel.hpp"
+#include "tests/support/postgres_server.hpp"
+#include "tests/support/process.hpp"
+#include "tests/support/temp_dir.hpp"
+
+namespace leasehold::bench {
+
+/// The server that all cases of a run use, durable as in production. Its settings, for the report.
+testing::PostgresServerOptions server_options();
+std::string server_settings();
+
+/// A database of its own for one case, with our tables and the reference's. Dropped at the end.
+class BenchDatabase {
+ public:
+  /// Commits wait for the disk, or not.
+  enum class Commits { wait, do_not_wait };
+
+  explicit BenchDatabase(testing::PostgresServer& server, Commits commits = Commits::wait);
+  ~BenchDatabase();
+  BenchDatabase(const BenchDatabase&) = delete;
+  BenchDatabase& operator=(const BenchDatabase&) = delete;
+
+  std::string uri() const { return server_.uri(name_); }
+
+  /// Makes our tables in one more schema.
+  void add_schema(const std::string& schema) const;
+
+  /// Runs a file of bench/sql by psql. Returns the rows, columns separated by |.
+  using Variables = std::map<std::string, std::string>;
+  std::string run(const std::string& file, const Variables& variables = {}) const;
+  /// The same for a file that says `\timing on`: the seconds its last statement took.
+  double seconds_of(const std::string& file, const Variables& variables) const;
+
+  /// Tops up a schema with ready tasks of so many types.
+  void fill(const std::string& schema, std::size_t rows, std::size_t types = 1) const;
+  double wal_bytes() const;
+
+  struct Script {
+    std::string file;
+    std::size_t clients = 1;
+    std::size_t tasks = 1;  ///< that each run of the script does
+  };
+  /// Runs a script of bench/sql by pgbench for whole seconds, at least one.
+  Work pgbench(const Script& script, std::chrono::milliseconds time) const;
+
+  /// A transaction that stays open until this is destroyed.
+  class HeldSnapshot {
+   public:
+    explicit HeldSnapshot(const BenchDatabase& database);
+    ~HeldSnapshot();
+    HeldSnapshot(const HeldSnapshot&) = delete;
+    HeldSnapshot& operator=(const HeldSnapshot&) = delete;
+
+   private:
+    testing::Process psql_;
+  };
+
+ private:
+  testing::PostgresServer& server_;
+  const std::string name_;
+  testing::TempDir dir_;
+};
+
+}  // namespace leasehold::bench

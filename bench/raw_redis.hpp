@@ -1,0 +1,44 @@
+#pragma once
+
+#include <chrono>
+#include <memory>
+#include <string>
+#include <string_view>
+
+struct redisContext;
+
+namespace leasehold::bench {
+
+/// The least that a lock in Redis can cost: hiredis by hand, one connection, one round trip for
+/// each call, no token, no record, no care for lost replies. What we compare ourselves with.
+class RawRedisLock {
+ public:
+  RawRedisLock(const std::string& host, int port);
+  ~RawRedisLock();
+
+  /// SET NX PX. False if somebody else has it.
+  bool try_acquire(std::string_view key, std::string_view owner, std::chrono::milliseconds ttl);
+  /// The same. Throws if somebody else has it.
+  void acquire(std::string_view key, std::string_view owner, std::chrono::milliseconds ttl);
+  /// A bare round trip.
+  void ping();
+  /// Compare and delete, by EVALSHA.
+  void release(std::string_view key, std::string_view owner);
+  /// GET, then SET of the next number. Returns that.
+  long long read_and_write_next(const std::string& key);
+  /// Compare and PEXPIRE, by EVALSHA.
+  void renew(std::string_view key, std::string_view owner, std::chrono::milliseconds ttl);
+
+ private:
+  struct FreeContext {
+    void operator()(redisContext* context) const noexcept;
+  };
+  std::string load(std::string_view script);
+  void expect_one(std::string_view what, void* reply) const;
+
+  std::unique_ptr<redisContext, FreeContext> context_;
+  std::string release_sha_;
+  std::string renew_sha_;
+};
+
+}  // namespace leasehold::bench

@@ -1,0 +1,48 @@
+#pragma once
+
+#include <filesystem>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace leasehold::bench {
+
+/// Which side of its target a ratio should be on.
+enum class Goal { at_least, at_most };
+
+/// What one case found.
+struct Result {
+  std::string name;
+  std::string unit;
+  double ours = 0;
+  double reference = 0;
+  std::string reference_name;
+  double ratio = 0;
+  double target = 0;  ///< of the ratio; 0: there is none
+  Goal goal = Goal::at_least;
+  std::vector<std::pair<std::string, double>> extra;  ///< more fields, by name
+};
+
+/// Says what is going on, in one line that is overwritten. Silent unless stderr is a terminal.
+class Progress {
+ public:
+  Progress();
+  ~Progress();
+  Progress(const Progress&) = delete;
+  Progress& operator=(const Progress&) = delete;
+
+  void show(std::string_view what);
+
+ private:
+  const bool visible_;
+};
+
+/// `case, ours, reference, ratio` on stdout, and below it what the cases found besides.
+void print_table(const std::vector<Result>& results);
+
+/// A list of objects with `case, unit, ours, reference, reference_name, ratio`, `target` if there
+/// is one, and the extra fields.
+void write_json(const std::vector<Result>& results, const std::filesystem::path& file);
+
+}  // namespace leasehold::bench

@@ -1,0 +1,4 @@
+-- No tasks.
+--   schema
+TRUNCATE :"schema".tasks;
+VACUUM ANALYZE :"schema".tasks;

@@ -1,0 +1,45 @@
+#pragma once
+
+#include "options.hpp"
+#include "report.hpp"
+#include "tests/support/postgres_server.hpp"
+
+namespace leasehold::bench {
+
+/// What every case gets: a PostgreSQL that nobody else uses.
+struct TaskBench {
+  const Options& options;
+  Progress& progress;
+  testing::PostgresServer& server;
+};
+
+/// Lease and complete in batches of 500 by 4 threads, against pgbench with as many clients.
+Result drain_batched(TaskBench& bench, const std::string& name);
+
+/// Lease and complete one task at a time by 8 threads, against pgbench with as many clients.
+Result drain_single(TaskBench& bench, const std::string& name);
+
+/// Many tasks in one call, against COPY by psql.
+Result enqueue_bulk(TaskBench& bench, const std::string& name);
+
+/// A lease from a deep table, against one from a shallow table.
+Result depth(TaskBench& bench, const std::string& name);
+
+/// Lease and complete while another transaction stays open, against the same without it.
+Result held_snapshot(TaskBench& bench, const std::string& name);
+
+/// Renewals of 5,000 leases: how many of them touch no index.
+Result extend_5000(TaskBench& bench, const std::string& name);
+
+/// 100,000 expired leases, against one plain UPDATE.
+Result recover_100k(TaskBench& bench, const std::string& name);
+
+/// The whole worker runtime with handlers that do nothing, by 1 and by 4 processes, against
+/// pgbench.
+Result worker_drain_1(TaskBench& bench, const std::string& name);
+Result worker_drain_4(TaskBench& bench, const std::string& name);
+
+/// From enqueue() to the handler in an idle worker: woken by NOTIFY, against polling.
+Result enqueue_to_start(TaskBench& bench, const std::string& name);
+
+}  // namespace leasehold::bench
