@@ -61,12 +61,14 @@ local function write_grant()
   else
     add_holder(owner, '=', value, ttl)
   end
-  forget_waiter(owner)
 end
 
 local function grant(what, previous)
   local answer = reply(what, token_for_grant(), previous)
   write_grant()  -- after the token: it keeps the counter of a shared lock alive
+  if what ~= 'handed' then  -- such a one left the line with its grant
+    forget_waiter(owner)
+  end
   if kind ~= 'x' then
     advance('shared')  -- others may fit in beside it
   end
@@ -114,6 +116,7 @@ if holder == 'exclusive' or holder == 'stale' then
   local token = same_runner and state_of(current) == '=' and holders_token(current) or 0
   if kind == 'x' and token ~= 0 then
     write_grant()
+    forget_waiter(owner)
     tidy()
     return reply('adopted', token, current)
   end
@@ -148,33 +151,34 @@ if room and my_turn then
 end
 
 if join ~= 'no' then
-  local known = waiter_of(owner)
+  local known, latest = unpack(redis.call('HMGET', book, 'w:' .. owner, '#seq'))
   if not known then
     -- A new line counts on from the clock: so whoever stood in an earlier one, and could not be
     -- told, comes back to it before those who came later.
-    local latest = tonumber(redis.call('HGET', book, '#seq') or now)
+    latest = tonumber(latest or now)
     if place == 0 then
       place = latest + 1
     end
-    redis.call('HSET', book, '#seq', math.max(latest, place))
     local score = place - priority * overtake
     if join == 'head' and first then
       score = tonumber(redis.call('ZSCORE', line, first)) - 1
     end
     redis.call('ZADD', line, score, owner)
-    redis.call('HSET', book, 'w:' .. owner, pack_waiter({
+    redis.call('HSET', book, '#seq', math.max(latest, place), 'w:' .. owner, pack_waiter({
       client = client_of(value), kind = kind, limit = limit, priority = priority, since = now,
       place = place, value = value}))
-    live(idle_ms, line, book)
+    keep_line()
   else
-    place = known.place
+    place = unpack_waiter(known).place
   end
 end
 if room or kind == 'p' then  -- a larger number of permits makes room for those who wait
   advance(holder, current, pttl)
   holder, current, pttl = settle()
 end
-tidy()
+if join == 'no' then
+  tidy()
+end
 if not current or holder == 'shared' then
   return reply('busy', 0, current)
 end

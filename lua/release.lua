@@ -6,12 +6,24 @@
 --
 -- Reply: 1 released, 0 nobody holds it, -1 somebody else does; {that, evicted} if there is a line
 local held = redis.call('GET', KEYS[1])
-if held and string.sub(held, 1, 33) == ARGV[1] .. '=' and redis.call('EXISTS', KEYS[3]) == 0 then
+local holds_it = held and string.sub(held, 1, 33) == ARGV[1] .. '='
+if holds_it and redis.call('EXISTS', KEYS[3]) == 0 then
   redis.call('DEL', KEYS[1])
   return 1
 end
 --#include line.lua
 local owner = ARGV[1]
+
+if holds_it then  -- so it neither waits nor is there anything that it has not confirmed
+  local next_holder = advance(nil)
+  if not next_holder then
+    redis.call('DEL', lock)
+  end
+  if next_holder ~= 'exclusive' then
+    tidy()
+  end
+  return {1, evicted}
+end
 
 local answer = 0
 if held and owner_of(held) == owner then

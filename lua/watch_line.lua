@@ -11,7 +11,7 @@
 local owner = ARGV[1]
 
 advance(settle())
-live(idle_ms, line, book)
+keep_line()
 tidy()
 
 local current = redis.call('GET', lock)

@@ -68,20 +68,28 @@ local function pack_waiter(w)
   return table.concat({w.client, w.kind, w.limit, w.priority, w.since, w.place, w.value}, ' ')
 end
 
-local function waiter_of(owner)
-  local text = redis.call('HGET', book, 'w:' .. owner)
-  if not text then
-    return nil
-  end
+local function unpack_waiter(text)
   local client, kind, limit, priority, since, place, value =
     string.match(text, '^(%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (.*)$')
   return {client = client, kind = kind, limit = tonumber(limit), priority = tonumber(priority),
           since = tonumber(since), place = tonumber(place), value = value}
 end
 
+local function waiter_of(owner)
+  local text = redis.call('HGET', book, 'w:' .. owner)
+  return text and unpack_waiter(text)
+end
+
 local function forget_waiter(owner)
   redis.call('ZREM', line, owner)
   redis.call('HDEL', book, 'w:' .. owner)
+end
+
+-- The keys of a line in which somebody stands live on. Looked at often, so written seldom.
+local function keep_line()
+  if redis.call('PTTL', line) < idle_ms / 2 then
+    live(idle_ms, line, book)
+  end
 end
 
 -- A process that does not listen, or did not confirm in time, is dead or frozen: none of its
@@ -180,7 +188,8 @@ local function add_holder(owner, state, value, lease_ms)
 end
 
 -- Grants to as many of the next waiters as there is room for and tells each. A waiter that nobody
--- listens for is evicted. `holder`, `left_behind` and its pttl come from settle().
+-- listens for is evicted. `holder`, `left_behind` and its pttl come from settle(); returns what holds
+-- the lock then.
 local function advance(holder, left_behind, its_pttl)
   if holder ~= 'stale' then
     left_behind = nil
@@ -214,6 +223,7 @@ local function advance(holder, left_behind, its_pttl)
       end
     end
   end
+  return holder
 end
 
 -- Leaves no key behind that nobody needs.
