@@ -113,7 +113,7 @@ struct Found {
   double handovers_per_second = 0;  // between different holders
   double p50_ms = 0;                // waits of those who got it from another one
   double p99_ms = 0;
-  double p99_all_ms = 0;  // with those who gave it back and took it again at once
+  double p99_all_ms = 0;    // with those who gave it back and took it again at once
   double out_of_order = 0;  // share of turns that were granted before somebody who stood in line
                             // before they were even asked for
 };

@@ -20,8 +20,8 @@ struct Edit {
 };
 
 constexpr std::array edits{
-    Edit{PlantedBug::release_without_compare,
-         "held and string.sub(held, 1, 33) == ARGV[1] .. '='", "held"},
+    Edit{PlantedBug::release_without_compare, "held and string.sub(held, 1, 33) == ARGV[1] .. '='",
+         "held"},
     Edit{PlantedBug::acquire_without_free, "value, 'NX', 'PX', px", "value, 'PX', px"},
     Edit{PlantedBug::writer_beside_readers, "local room = holder == nil or",
          "local room = holder == 'shared' or holder == nil or"},
