@@ -43,10 +43,12 @@ CREATE TABLE "leasehold".tasks (
   result       json,
   last_error   text,
 
-  CONSTRAINT tasks_known_state CHECK (state IN ('pending', 'leased', 'completed', 'dead', 'cancelled')),
-  CONSTRAINT tasks_leased_has_lease CHECK ((state = 'leased') = (lease_expiry IS NOT NULL)),
-  CONSTRAINT tasks_finished_has_time
-    CHECK ((state IN ('completed', 'dead', 'cancelled')) = (finished_at IS NOT NULL))
+  -- One constraint for all of it: each costs every statement the time to prepare it.
+  CONSTRAINT tasks_whole_state CHECK (CASE state
+    WHEN 'leased' THEN lease_expiry IS NOT NULL AND finished_at IS NULL
+    WHEN 'pending' THEN lease_expiry IS NULL AND finished_at IS NULL
+    ELSE state IN ('completed', 'dead', 'cancelled') AND lease_expiry IS NULL AND finished_at IS NOT NULL
+  END)
 )
 WITH (
   -- Half of each page is left free, for the new versions of all its rows when they are renewed in one
@@ -178,7 +180,7 @@ BEGIN
   FROM chosen
   WHERE t.id = chosen.id
   RETURNING t.id, t.version, t.type, t.priority, t.payload, t.progress, t.attempts, t.max_attempts,
-            t.crash_count, (extract(epoch FROM t.run_at) * 1000000)::bigint;
+            t.crash_count, (date_part('epoch', t.run_at) * 1000000)::bigint;  -- exact to the µs; extract() is slower
 END
 $$;
 

@@ -24,7 +24,7 @@ using testing::shared_postgres;
 
 /// The text of a file of sql/.
 inline std::string sql_file(const std::string& name) {
-  const auto root = std::filesystem::path(__FILE__).parent_path().parent_path().parent_path();
+  const std::filesystem::path root = LEASEHOLD_SOURCE_DIR;
   std::ifstream file(root / "sql" / name);
   if (!file) throw std::runtime_error("no file sql/" + name);
   std::ostringstream text;

@@ -58,6 +58,16 @@ std::vector<Enqueued> to_enqueued(const pqxx::result& reply) {
   return answers;
 }
 
+// Calls for fewer tasks than this are made together with those of other threads: a statement costs
+// more than a task.
+constexpr std::size_t small = 50;
+
+/// How many combined calls are under way at once: enough to keep the server busy while the others
+/// gather.
+std::size_t most_under_way(std::size_t connections) {
+  return std::max<std::size_t>(1, connections / 4);
+}
+
 }  // namespace
 
 Statements::Statements(const std::string& schema)
@@ -88,7 +98,29 @@ PostgresTaskStore::PostgresTaskStore(PostgresUri uri, const TaskQueueOptions& op
       statements_(options.postgres.schema),
       channel_(options.notify == Notify::on ? std::optional(options.postgres.schema)
                                             : std::nullopt),
-      claims_(pool_, options.postgres.schema) {}
+      claims_(pool_, options.postgres.schema),
+      lease_calls_(
+          most_under_way(options.postgres.connections),
+          [](auto calls, const LeaseCall& next) {
+            const LeaseRequest& first = calls.front()->request;
+            return calls.size() < small && first.worker == next.request.worker &&
+                   first.duration == next.request.duration && first.types == next.request.types;
+          },
+          [this](auto calls) { lease_for(calls); }),
+      complete_calls_(
+          most_under_way(options.postgres.connections),
+          [](auto calls, const CompleteCall& next) {
+            // The answer names ids: two versions of one task could not be told apart.
+            const auto names_an_id_of_next = [&](const CompleteCall* call) {
+              return std::any_of(call->tasks.begin(), call->tasks.end(), [&](const auto& task) {
+                return std::any_of(next.tasks.begin(), next.tasks.end(),
+                                   [&](const auto& other) { return other.key.id == task.key.id; });
+              });
+            };
+            return calls.size() < small && calls.front()->keep == next.keep &&
+                   std::none_of(calls.begin(), calls.end(), names_an_id_of_next);
+          },
+          [this](auto calls) { complete_for(calls); }) {}
 
 const Statement& PostgresTaskStore::enqueue_statement(std::span<const NewTask> tasks) const {
   const bool keys =
@@ -149,7 +181,25 @@ std::vector<Enqueued> PostgresTaskStore::enqueue_in(pqxx::transaction_base& tran
 }
 
 std::vector<LeasedTask> PostgresTaskStore::lease(const LeaseRequest& request) {
-  return claims_.lease(request);
+  if (request.limit >= small) return claims_.lease(request);
+  LeaseCall call{request, {}};
+  lease_calls_.submit(call);
+  return std::move(call.tasks);
+}
+
+/// All want the same; who came first is served first.
+void PostgresTaskStore::lease_for(std::span<LeaseCall* const> calls) {
+  LeaseRequest request = calls.front()->request;
+  request.limit = 0;
+  for (const LeaseCall* call : calls) request.limit += call->request.limit;
+  auto tasks = claims_.lease(request);
+  auto next = std::make_move_iterator(tasks.begin());
+  const auto end = std::make_move_iterator(tasks.end());
+  for (LeaseCall* call : calls) {
+    const auto share = std::min<std::ptrdiff_t>(std::ptrdiff_t(call->request.limit), end - next);
+    call->tasks.assign(next, next + share);
+    next += share;
+  }
 }
 
 std::vector<TaskId> PostgresTaskStore::extend(std::span<const LeaseKey> keys,
@@ -161,9 +211,42 @@ std::vector<TaskId> PostgresTaskStore::extend(std::span<const LeaseKey> keys,
 }
 
 std::vector<TaskId> PostgresTaskStore::complete(std::span<const FinishedTask> tasks, Keep keep) {
+  CompleteCall call{tasks, keep, {}};
+  if (tasks.size() >= small) {
+    CompleteCall* const alone = &call;
+    complete_for({&alone, 1});
+  } else {
+    complete_calls_.submit(call);
+  }
+  return std::move(call.accepted);
+}
+
+void PostgresTaskStore::complete_for(std::span<CompleteCall* const> calls) {
   const auto& statement =
-      keep == Keep::yes ? statements_.complete : statements_.complete_and_delete;
-  return to_ids(pool_.run(statement, completion_params(tasks, keep)));
+      calls.front()->keep == Keep::yes ? statements_.complete : statements_.complete_and_delete;
+  if (calls.size() == 1) {
+    CompleteCall& call = *calls.front();
+    call.accepted = to_ids(pool_.run(statement, completion_params(call.tasks, call.keep)));
+    return;
+  }
+  const auto by_id = [](const FinishedTask& a, const FinishedTask& b) {
+    return a.key.id < b.key.id;
+  };
+  std::vector<FinishedTask> all;
+  for (const CompleteCall* call : calls) {
+    all.insert(all.end(), call->tasks.begin(), call->tasks.end());
+  }
+  std::sort(all.begin(), all.end(), by_id);
+  auto accepted = to_ids(pool_.run(statement, completion_params(all, calls.front()->keep)));
+  std::sort(accepted.begin(), accepted.end());
+  for (CompleteCall* call : calls) {
+    call->accepted.clear();
+    for (const FinishedTask& task : call->tasks) {
+      if (std::binary_search(accepted.begin(), accepted.end(), task.key.id)) {
+        call->accepted.push_back(task.key.id);
+      }
+    }
+  }
 }
 
 LeaseWrite PostgresTaskStore::complete_in(pqxx::transaction_base& transaction,

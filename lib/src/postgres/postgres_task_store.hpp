@@ -7,6 +7,7 @@
 #include "postgres/claims.hpp"
 #include "postgres/connection_pool.hpp"
 #include "postgres/statement.hpp"
+#include "support/combiner.hpp"
 #include "tasks/task_store.hpp"
 
 namespace leasehold {
@@ -22,7 +23,7 @@ struct Statements {
       listen;
 };
 
-/// Tasks in PostgreSQL: one statement a call.
+/// Tasks in PostgreSQL: one statement a call, or one for the small calls of several threads.
 class PostgresTaskStore : public TaskStore {
  public:
   PostgresTaskStore(PostgresUri uri, const TaskQueueOptions& options);
@@ -56,6 +57,18 @@ class PostgresTaskStore : public TaskStore {
   LeaseWrite complete_in(pqxx::transaction_base& transaction, const FinishedTask& task, Keep keep);
 
  private:
+  struct LeaseCall {
+    const LeaseRequest& request;
+    std::vector<LeasedTask> tasks;
+  };
+  struct CompleteCall {
+    std::span<const FinishedTask> tasks;
+    Keep keep;
+    std::vector<TaskId> accepted;
+  };
+
+  void lease_for(std::span<LeaseCall* const> calls);
+  void complete_for(std::span<CompleteCall* const> calls);
   const Statement& enqueue_statement(std::span<const NewTask> tasks) const;
   Params enqueue_params(std::span<const NewTask> tasks) const;
 
@@ -65,6 +78,8 @@ class PostgresTaskStore : public TaskStore {
   const Statements statements_;
   const std::optional<std::string> channel_;  // to notify of new tasks
   Claims claims_;
+  Combiner<LeaseCall> lease_calls_;
+  Combiner<CompleteCall> complete_calls_;
 };
 
 }  // namespace postgres

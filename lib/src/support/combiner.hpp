@@ -1,0 +1,120 @@
+#pragma once
+
+#include <condition_variable>
+#include <cstddef>
+#include <deque>
+#include <exception>
+#include <functional>
+#include <mutex>
+#include <span>
+#include <vector>
+
+#include "leasehold/errors.hpp"
+
+namespace leasehold {
+
+/// Makes the calls of several threads as one. While as many calls are under way as may be, those
+/// who come later gather, and one of them then calls for all. A single caller pays nothing for it.
+/// Thread-safe.
+template <class Item>
+class Combiner {
+ public:
+  /// Does the work for all of them.
+  using Call = std::function<void(std::span<Item* const>)>;
+  /// Whether `next` may go with those that are chosen already.
+  using Joins = std::function<bool(std::span<Item* const>, const Item& next)>;
+
+  Combiner(std::size_t most_under_way, Joins joins, Call call)
+      : most_under_way_(most_under_way), joins_(std::move(joins)), call_(std::move(call)) {}
+
+  /// Returns when a call for this item has returned; throws what it threw.
+  void submit(Item& item) {
+    Ticket ticket{&item};
+    std::unique_lock lock(mutex_);
+    waiting_.push_back(&ticket);
+    if (under_way_ < most_under_way_) {
+      ++under_way_;
+      ticket.state = State::leads;
+    }
+    ticket.changed.wait(lock, [&] { return ticket.state != State::waits; });
+    if (ticket.state == State::leads) lead(lock, ticket);
+    if (ticket.error) std::rethrow_exception(ticket.error);
+  }
+
+  /// How many gather for a later call.
+  std::size_t waiting() const {
+    const std::lock_guard guard(mutex_);
+    return waiting_.size();
+  }
+
+ private:
+  enum class State { waits, leads, done };
+
+  struct Ticket {
+    Item* item;
+    State state = State::waits;
+    std::exception_ptr error{};
+    std::condition_variable changed{};
+  };
+
+  void lead(std::unique_lock<std::mutex>& lock, Ticket& leader) {
+    const std::vector<Ticket*> tickets = choose(leader);
+    lock.unlock();
+    run(tickets);
+    lock.lock();
+    for (Ticket* ticket : tickets) {
+      ticket->state = State::done;
+      ticket->changed.notify_one();  // with the lock: then the ticket is gone
+    }
+    // Our place goes to somebody who waits.
+    for (Ticket* ticket : waiting_) {
+      if (ticket->state != State::waits) continue;  // leads already, but has not woken up yet
+      ticket->state = State::leads;
+      ticket->changed.notify_one();
+      return;
+    }
+    --under_way_;
+  }
+
+  /// Takes the leader, and whoever may go with it, out of those who wait.
+  std::vector<Ticket*> choose(Ticket& leader) {
+    std::vector<Ticket*> tickets{&leader};
+    std::vector<Item*> items{leader.item};
+    std::erase_if(waiting_, [&](Ticket* ticket) {
+      if (ticket == &leader) return true;
+      if (ticket->state != State::waits || !joins_(items, *ticket->item)) return false;
+      tickets.push_back(ticket);
+      items.push_back(ticket->item);
+      return true;
+    });
+    return tickets;
+  }
+
+  /// What the server refuses because of one of them must not hit the others.
+  void run(std::span<Ticket* const> tickets) {
+    std::vector<Item*> items;
+    for (Ticket* ticket : tickets) items.push_back(ticket->item);
+    try {
+      call_(items);
+    } catch (const ServerRefused&) {
+      if (tickets.size() == 1) {
+        tickets.front()->error = std::current_exception();
+      } else {
+        for (std::size_t i = 0; i < tickets.size(); ++i) run(tickets.subspan(i, 1));
+      }
+    } catch (...) {
+      for (Ticket* ticket : tickets) ticket->error = std::current_exception();
+    }
+  }
+
+  const std::size_t most_under_way_;
+  const Joins joins_;
+  const Call call_;
+
+  mutable std::mutex mutex_;
+  // Both are protected by mutex_.
+  std::deque<Ticket*> waiting_;  // in order of arrival; also who leads, until it has chosen
+  std::size_t under_way_ = 0;
+};
+
+}  // namespace leasehold
