@@ -71,7 +71,7 @@ TEST_F(TaskPlansTest, Lease) {
   const std::string plan = plans_inside(
       "SELECT count(*) FROM leasehold.lease('w', 30000, 50, 100, '{t0,t1}', " + none + ")");
   EXPECT_NE(plan.find("Index Scan using tasks_ready"), std::string::npos) << plan;
-  EXPECT_NE(plan.find("Index Scan using tasks_pkey"), std::string::npos) << plan;
+  EXPECT_NE(plan.find("Tid Scan on tasks"), std::string::npos) << plan;
   for (const auto* bad : {"Seq Scan", "Sort", "Hash", "Bitmap"}) {
     EXPECT_EQ(plan.find(bad), std::string::npos) << bad << ":\n" << plan;
   }
