@@ -1,7 +1,9 @@
 // leasehold: `leasehold --help` says what it does.
 #include <cstdlib>
+#include <string_view>
 
 #include "commands.hpp"
+#include "harness/spawn_guard.hpp"
 #include "worker/environment.hpp"
 
 namespace {
@@ -17,10 +19,16 @@ int run(int argc, char** argv) {
   add_locks(commands);
   add_maintenance(commands);
   add_load(commands);
+  add_demo(commands);
   add_documentation(commands);
   return static_cast<int>(commands.run(argc, argv, leasehold::worker::our_environment()));
 }
 
 }  // namespace
 
-int main(int argc, char** argv) { return run(argc, argv); }
+int main(int argc, char** argv) {
+  // The demo's processes are started by ourselves under another name.
+  using namespace leasehold::harness;
+  if (argc > 0 && std::string_view(argv[0]) == spawn_guard_name) return run_spawn_guard(argc, argv);
+  return run(argc, argv);
+}

@@ -7,6 +7,7 @@
 #include "leasehold/redis_link.hpp"
 #include "worker/config_file.hpp"
 #include "worker/secrets.hpp"
+#include "worker/settings.hpp"
 
 namespace leasehold::cli {
 namespace {
@@ -72,6 +73,12 @@ Stores::Stores(const StoreFlags& flags, const Environment& environment) {
                 value_of(environment, "LEASEHOLD_DATABASE"), store, value_of(file, "database")});
   schema_ = first_of({flags.schema, value_of(environment, "LEASEHOLD_SCHEMA"),
                       value_of(file, "schema"), "leasehold"});
+  try {  // not by the library, which would show a URI in the wrong place
+    worker::QueueConfig checked;
+    worker::find_setting("schema")->set_queue(checked, schema_);
+  } catch (const InvalidArgument& error) {
+    throw InvalidArgument("schema " + std::string(error.what()));
+  }
 }
 
 const std::string& Stores::lock_uri() const {

@@ -21,7 +21,9 @@
 #include <thread>
 #include <utility>
 
-namespace leasehold::testing {
+#include "spawn_guard.hpp"
+
+namespace leasehold::harness {
 namespace {
 
 using std::chrono::milliseconds;
@@ -218,7 +220,7 @@ Process::Process(ProcessOptions options) {
   setup.direct(options.err, STDERR_FILENO, -1);
   setup.connect(status.childs.get(), 3);
 
-  std::vector<std::string> words{LEASEHOLD_SPAWN_GUARD, std::to_string(::getpid()),
+  std::vector<std::string> words{spawn_guard_name, std::to_string(::getpid()),
                                  options.run_as ? std::to_string(options.run_as->uid) : "-1",
                                  options.run_as ? std::to_string(options.run_as->gid) : "-1",
                                  options.working_dir.string()};
@@ -374,4 +376,4 @@ std::optional<RunAs> unprivileged_user() {
   throw std::runtime_error("neither a user postgres nor a user nobody to run a server as");
 }
 
-}  // namespace leasehold::testing
+}  // namespace leasehold::harness

@@ -6,7 +6,7 @@
 #include <string>
 #include <system_error>
 
-namespace leasehold::testing {
+namespace leasehold::harness {
 
 TempDir::TempDir() {
   // The name is short because unix socket paths inside may have 107 characters at most.
@@ -25,4 +25,4 @@ TempDir::~TempDir() {
   }
 }
 
-}  // namespace leasehold::testing
+}  // namespace leasehold::harness

@@ -10,7 +10,7 @@
 
 #include "file_tail.hpp"
 
-namespace leasehold::testing {
+namespace leasehold::harness {
 namespace {
 
 using std::chrono::milliseconds;
@@ -163,14 +163,4 @@ void RedisServer::restart(Data data) {
 
 std::string RedisServer::log_tail() const { return file_tail(dir_.path() / "log"); }
 
-RedisEndpoint& shared_redis() {
-  static const std::unique_ptr<RedisEndpoint> redis = []() -> std::unique_ptr<RedisEndpoint> {
-    if (const char* url = std::getenv("LEASEHOLD_TEST_REDIS_URL"); url != nullptr && *url != '\0') {
-      return std::make_unique<RedisEndpoint>(RedisAddress::parse(url));
-    }
-    return std::make_unique<RedisServer>();
-  }();
-  return *redis;
-}
-
-}  // namespace leasehold::testing
+}  // namespace leasehold::harness

@@ -19,7 +19,7 @@
 
 #include "file_tail.hpp"
 
-namespace leasehold::testing {
+namespace leasehold::harness {
 namespace {
 
 using std::chrono::milliseconds;
@@ -312,14 +312,4 @@ void PostgresServer::restart(Data data) {
 
 std::string PostgresServer::log_tail() const { return file_tail(dir_.path() / "log"); }
 
-PostgresEndpoint& shared_postgres() {
-  static const std::unique_ptr<PostgresEndpoint> server =
-      []() -> std::unique_ptr<PostgresEndpoint> {
-    const char* url = std::getenv("LEASEHOLD_TEST_POSTGRES_URL");
-    if (url != nullptr && *url != '\0') return std::make_unique<PostgresEndpoint>(url);
-    return std::make_unique<PostgresServer>();
-  }();
-  return *server;
-}
-
-}  // namespace leasehold::testing
+}  // namespace leasehold::harness

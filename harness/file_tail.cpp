@@ -3,7 +3,7 @@
 #include <fstream>
 #include <iterator>
 
-namespace leasehold::testing {
+namespace leasehold::harness {
 
 std::string file_tail(const std::filesystem::path& path) {
   constexpr std::size_t kMost = 2'000;
@@ -12,4 +12,4 @@ std::string file_tail(const std::filesystem::path& path) {
   return text.size() <= kMost ? text : "…" + text.substr(text.size() - kMost);
 }
 
-}  // namespace leasehold::testing
+}  // namespace leasehold::harness

@@ -10,7 +10,7 @@
 #include <stdexcept>
 #include <system_error>
 
-namespace leasehold::testing {
+namespace leasehold::harness {
 namespace {
 
 FileDescriptor connect_to(const std::string& host, int port, std::chrono::milliseconds timeout) {
@@ -148,4 +148,4 @@ std::string RespClient::read_bytes(std::size_t count) {
   return bytes;
 }
 
-}  // namespace leasehold::testing
+}  // namespace leasehold::harness

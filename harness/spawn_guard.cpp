@@ -1,11 +1,5 @@
-// Becomes another program, after the steps that a multi-threaded parent cannot safely do between
-// fork and exec:
-//
-//     spawn_guard PARENT_PID UID GID WORKING_DIR PROGRAM [ARGUMENT]...
-//
-// The program dies with the parent thread that started us. UID and GID of -1 and an empty
-// WORKING_DIR mean "unchanged". File descriptor 3 is where a failure is told: the errno as text; it
-// closes when the program has been started. Other descriptors above 2 are not passed on.
+#include "spawn_guard.hpp"
+
 #include <fcntl.h>
 #include <grp.h>
 #include <sys/prctl.h>
@@ -16,6 +10,7 @@
 #include <cstdio>
 #include <cstdlib>
 
+namespace leasehold::harness {
 namespace {
 
 constexpr int kStatus = 3;
@@ -27,9 +22,9 @@ constexpr int kStatus = 3;
 
 }  // namespace
 
-int main(int argc, char** argv) {
+int run_spawn_guard(int argc, char** argv) {
   if (argc < 6) {
-    std::fprintf(stderr, "spawn_guard: started by the test support only\n");
+    std::fprintf(stderr, "spawn_guard: started by leasehold's own programs only\n");
     return 2;
   }
   const auto parent = static_cast<pid_t>(std::atol(argv[1]));
@@ -53,3 +48,5 @@ int main(int argc, char** argv) {
   ::execvp(argv[5], argv + 5);
   fail();
 }
+
+}  // namespace leasehold::harness

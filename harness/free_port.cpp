@@ -14,7 +14,7 @@
 #include <stdexcept>
 #include <string>
 
-namespace leasehold::testing {
+namespace leasehold::harness {
 namespace {
 
 constexpr int kFirst = 10'000;
@@ -67,4 +67,4 @@ FreePort::FreePort() {
   throw std::runtime_error("no free TCP port on 127.0.0.1");
 }
 
-}  // namespace leasehold::testing
+}  // namespace leasehold::harness
