@@ -208,13 +208,15 @@ class Display {
                        steady_clock::time_point now) const {
     char line[128];
     std::snprintf(line, sizeof line,
-                  "%7s  done %5llu  running %3llu  killed %3llu  frozen %2llu  recovered %4llu",
+                  "%6s  done %5llu  running %2llu  killed %2llu  frozen %2llu  recovered %3llu  "
+                  "refused %2llu",
                   seconds_text(now - began_).c_str(),
                   static_cast<unsigned long long>(daemon.completed()),
                   static_cast<unsigned long long>(fleet.running),
                   static_cast<unsigned long long>(fleet.kills),
                   static_cast<unsigned long long>(fleet.freezes),
-                  static_cast<unsigned long long>(daemon.recovered()));
+                  static_cast<unsigned long long>(daemon.recovered()),
+                  static_cast<unsigned long long>(fleet.stale_writes_refused));
     return line;
   }
 
@@ -288,8 +290,8 @@ void tell(const Session& session, const Ledger& ledger, const DemoOptions& optio
                         Colour colour = Colour::plain) {
     char start[64];
     std::snprintf(start, sizeof start, "  %-22s %8s", name, with_commas(number).c_str());
-    std::cout << session.terminal.paint(colour, start) << "  "
-              << session.terminal.paint(Colour::dim, what) << "\n";
+    std::cout << session.terminal.paint(colour, start)
+              << (*what == '\0' ? "" : "  " + session.terminal.paint(Colour::dim, what)) << "\n";
   };
   const auto verdict = [](bool good) { return good ? Colour::green : Colour::red; };
   std::cout << session.terminal.paint(Colour::bold, "The ledger") << "\n";
@@ -353,7 +355,7 @@ ExitCode run_demo(Session& session, const DemoFlags& flags) {
 
 struct WorkerFlags {
   std::string concurrency = "4";
-  std::string accounts = "8";
+  std::string accounts = "32";
   std::string work = "50ms";
 };
 

@@ -20,12 +20,12 @@ enum class WorkerNews : char {
 
 struct DemoWorkerOptions {
   std::size_t concurrency = 4;
-  std::int64_t accounts = 8;
+  std::int64_t accounts = 32;
   std::chrono::milliseconds work{50};  ///< of a task, on the average
 };
 
 /// How long a crashed worker's tasks and locks stay its own.
-inline constexpr std::chrono::milliseconds demo_lease{2'000};
+inline constexpr std::chrono::milliseconds demo_lease{1'500};
 
 /// A worker of the demo: works until SIGTERM.
 ExitCode run_demo_worker(const Stores& stores, const DemoWorkerOptions& options);

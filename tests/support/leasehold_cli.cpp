@@ -24,8 +24,8 @@ CliResult run_cli(const std::filesystem::path& program, const std::vector<std::s
   if (!input.empty()) process.write_line(input);
   process.close_input();
   CliResult result;
-  result.out = process.read_rest(std::chrono::minutes{2});
-  const auto status = process.wait(std::chrono::minutes{2});
+  result.out = process.read_rest(std::chrono::minutes{4});
+  const auto status = process.wait(std::chrono::seconds{30});
   if (!status) throw std::runtime_error("leasehold did not end in time; it wrote: " + result.out);
   result.code = status->signal == 0 ? status->code : -1;
   std::ifstream file(errors);
