@@ -33,7 +33,7 @@ class Pauses {
 }  // namespace
 
 Database::Database(SqliteUri uri, const OpenOptions& options)
-    : uri_(std::move(uri)), timeout_(options.timeout) {
+    : uri_(std::move(uri)), timeout_(options.timeout), hub_(Hub::of(uri_)) {
   stores_.push_back(options);
   while_busy(timeout_, [this] { open_anew(); });
 }

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "sqlite/connection.hpp"
+#include "sqlite/hub.hpp"
 #include "sqlite/sqlite_uri.hpp"
 
 namespace leasehold::sqlite {
@@ -90,6 +91,12 @@ class Database {
   const SqliteUri& uri() const { return uri_; }
   std::string where() const { return uri_.display(); }
 
+  /// For word between those of this process who use it.
+  Hub& hub() const { return *hub_; }
+
+  /// A connection of its own to a file.
+  std::unique_ptr<Connection> connect() const { return std::make_unique<Connection>(uri_); }
+
   /// For another kind of store in the same database.
   void add(const OpenOptions& options);
 
@@ -120,6 +127,7 @@ class Database {
 
   const SqliteUri uri_;
   const std::chrono::milliseconds timeout_;
+  const std::shared_ptr<Hub> hub_;
   std::atomic<std::uint64_t> busy_retries_{0};
 
   std::mutex mutex_;

@@ -17,7 +17,7 @@ timespec read_clock(clockid_t clock) {
 }  // namespace
 
 std::chrono::milliseconds since_boot() {
-  const timespec time = read_clock(CLOCK_BOOTTIME);
+  const timespec time = read_clock(CLOCK_MONOTONIC);
   return std::chrono::milliseconds{time.tv_sec * 1000 + time.tv_nsec / 1'000'000};
 }
 

@@ -6,11 +6,14 @@
 namespace leasehold::sqlite {
 
 // SQLite has no server whose clock could judge. What all processes of a machine share, and nobody
-// can set, is the time since the kernel was started: leases are judged by it. It goes on while the
-// machine sleeps. It means nothing after a new start, which the boot id tells: by then every holder
-// is dead.
+// can set, is the time since the kernel was started: leases are judged by it. It means nothing
+// after a new start, which the boot id tells: by then every holder is dead.
+//
+// It stands still while the machine sleeps, as std::chrono::steady_clock does, by which a holder
+// counts how long it may trust its lease. With a clock that goes on, a machine that wakes up could
+// have a holder that still trusts its lease and another process that has seen it end.
 
-/// Since the machine was started.
+/// Since the machine was started, sleep not counted.
 std::chrono::milliseconds since_boot();
 
 /// Which start that was: the same for all processes until the next one.
