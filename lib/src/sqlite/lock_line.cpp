@@ -23,9 +23,8 @@ constexpr double overtake = 8.001;
 constexpr std::string_view granted_word = "granted ";
 
 system_clock::time_point to_wall(milliseconds time, const Moment& moment) {
-  const auto ago = moment.since_boot - time;
   return system_clock::time_point{
-      std::chrono::duration_cast<system_clock::duration>(moment.wall - ago)};
+      std::chrono::duration_cast<system_clock::duration>(moment.booted + time)};
 }
 
 struct Person {
@@ -67,7 +66,11 @@ std::string_view as_text(const char& letter) { return {&letter, 1}; }
 
 }  // namespace
 
-Moment Moment::now() { return {sqlite::since_boot(), wall_clock()}; }
+Moment Moment::now() {
+  const auto since_boot = since_boot_in_us();
+  const auto wall = wall_clock();
+  return {std::chrono::floor<milliseconds>(since_boot), wall, wall - since_boot};
+}
 
 char kind_letter(LockKind kind, int permits) {
   if (kind == LockKind::exclusive) return 'x';
@@ -367,6 +370,8 @@ std::optional<LockRecord> LockLine::detailed_record() const {
       record->holders.push_back(claim.to_record(name_, moment_));
       if (claim.token.value == 0) record->holders.back().token = record->token;
     }
+    std::sort(record->holders.begin(), record->holders.end(),
+              [](const auto& a, const auto& b) { return a.remaining < b.remaining; });
   }
   record->waiters = waiters();
   return record;

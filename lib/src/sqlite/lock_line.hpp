@@ -16,7 +16,8 @@ namespace leasehold::sqlite {
 struct Moment {
   static Moment now();
   std::chrono::milliseconds since_boot;  ///< judges leases
-  std::chrono::microseconds wall;        ///< for people, and for tokens
+  std::chrono::microseconds wall;        ///< seeds tokens
+  std::chrono::microseconds booted;      ///< the time of day then, for people
 };
 
 /// Who makes claims: the same for all of a client.
