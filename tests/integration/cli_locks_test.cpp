@@ -122,7 +122,7 @@ TEST_P(CliLocksTest, LoadSeesThatSomebodyElsesGrantBreaksTheOrderOfTokens) {
   EXPECT_GT(result.json()["tokens_not_growing"], 0) << result;
 }
 
-INSTANTIATE_TEST_SUITE_P(On, CliLocksTest, ::testing::Values(On::servers), name_of_store);
+INSTANTIATE_TEST_SUITE_P(On, CliLocksTest, ::testing::Values(On::servers, On::sqlite), name_of_store);
 
 }  // namespace
 }  // namespace leasehold

@@ -108,7 +108,7 @@ TEST_P(CliTerminalTest, WithoutATerminalTopPrintsOnce) {
   EXPECT_FALSE(contains(once.out, "\x1b")) << once;
 }
 
-INSTANTIATE_TEST_SUITE_P(On, CliTerminalTest, ::testing::Values(On::servers), name_of_store);
+INSTANTIATE_TEST_SUITE_P(On, CliTerminalTest, ::testing::Values(On::servers, On::sqlite), name_of_store);
 
 }  // namespace
 }  // namespace leasehold

@@ -8,23 +8,21 @@
 namespace leasehold::sqlite {
 namespace {
 
-timespec read_clock(clockid_t clock) {
+std::chrono::microseconds read_clock(clockid_t clock) {
   timespec time{};
   clock_gettime(clock, &time);
-  return time;
+  return std::chrono::microseconds{time.tv_sec * 1'000'000 + time.tv_nsec / 1000};
 }
 
 }  // namespace
 
+std::chrono::microseconds since_boot_in_us() { return read_clock(CLOCK_MONOTONIC); }
+
 std::chrono::milliseconds since_boot() {
-  const timespec time = read_clock(CLOCK_MONOTONIC);
-  return std::chrono::milliseconds{time.tv_sec * 1000 + time.tv_nsec / 1'000'000};
+  return std::chrono::floor<std::chrono::milliseconds>(since_boot_in_us());
 }
 
-std::chrono::microseconds wall_clock() {
-  const timespec time = read_clock(CLOCK_REALTIME);
-  return std::chrono::microseconds{time.tv_sec * 1'000'000 + time.tv_nsec / 1000};
-}
+std::chrono::microseconds wall_clock() { return read_clock(CLOCK_REALTIME); }
 
 const std::string& boot_id() {
   static const std::string id = [] {

@@ -15,6 +15,7 @@ namespace leasehold::sqlite {
 
 /// Since the machine was started, sleep not counted.
 std::chrono::milliseconds since_boot();
+std::chrono::microseconds since_boot_in_us();
 
 /// Which start that was: the same for all processes until the next one.
 const std::string& boot_id();

@@ -16,23 +16,25 @@ constexpr microseconds longest_pause = 25ms;
 constexpr microseconds resting_pause = 1s;
 constexpr auto rests_after = 30s;  // without a call of this process
 // A watcher that was stopped for longer may have missed word that nobody keeps any more.
-constexpr auto longest_absence = 20s;
+constexpr auto longest_absence = 5s;
 
 constexpr EmbeddedText data_version{"data_version", "", "PRAGMA data_version"};
 
 }  // namespace
 
-Watcher::Watcher(Database& database, const std::string& topic, Callbacks callbacks)
+Watcher::Watcher(Database& database, const std::string& topic, Callbacks callbacks,
+                 std::shared_ptr<Activity> activity)
     : database_(database),
       callbacks_(std::move(callbacks)),
       in_file_(database.uri().kind == SqliteUri::Kind::file),
+      activity_(std::move(activity)),
       pause_(shortest_pause),
       used_at_(steady_clock::now()),
       looked_at_(used_at_) {
   subscription_ = database.hub().subscribe(topic, [this](std::string_view message) {
-    const std::lock_guard guard(mutex_);
+    const std::lock_guard guard(activity_->mutex_);
     messages_.emplace_back(message);
-    changed_.notify_one();
+    activity_->changed_.notify_one();
   });
   thread_ = std::jthread([this](const std::stop_token& stop) { run(stop); });
 }
@@ -43,21 +45,21 @@ Watcher::~Watcher() {
   thread_.join();
 }
 
-void Watcher::look_often() {
+void Activity::look_often() {
   keep_awake();
-  if (!in_file_) return;
   const std::lock_guard guard(mutex_);
   look_often_ = true;
   changed_.notify_one();
 }
 
 void Watcher::run(const std::stop_token& stop) {
-  std::unique_lock guard(mutex_);
-  const auto is_called = [this] { return !messages_.empty() || look_often_; };
+  std::unique_lock guard(activity_->mutex_);
+  const auto is_called = [this] { return !messages_.empty() || activity_->look_often_; };
+  auto& changed = activity_->changed_;
   while (!stop.stop_requested()) {
-    in_file_ ? changed_.wait_for(guard, stop, next_pause(), is_called)
-             : changed_.wait(guard, stop, is_called);
-    if (std::exchange(look_often_, false)) pause_ = shortest_pause;
+    in_file_ ? changed.wait_for(guard, stop, next_pause(), is_called)
+             : changed.wait(guard, stop, is_called);
+    if (std::exchange(activity_->look_often_, false)) pause_ = shortest_pause;
     const auto messages = std::exchange(messages_, {});
     guard.unlock();
     for (const std::string& message : messages) callbacks_.on_message(message);
@@ -68,7 +70,7 @@ void Watcher::run(const std::stop_token& stop) {
 
 microseconds Watcher::next_pause() {
   const auto now = steady_clock::now();
-  if (used_.exchange(false, std::memory_order_relaxed)) used_at_ = now;
+  if (activity_->used_.exchange(false, std::memory_order_relaxed)) used_at_ = now;
   if (now - used_at_ > rests_after) return resting_pause;
   const auto pause = pause_;
   pause_ = std::min(pause_ * 3 / 2, longest_pause);

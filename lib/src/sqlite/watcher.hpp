@@ -17,6 +17,22 @@
 
 namespace leasehold::sqlite {
 
+/// What those who use a database tell its watcher. Thread-safe, and outlives it.
+class Activity {
+ public:
+  /// This process uses the database: cheap, for every call.
+  void keep_awake() noexcept { used_.store(true, std::memory_order_relaxed); }
+  /// It waits for something that may happen right now.
+  void look_often();
+
+ private:
+  friend class Watcher;
+  std::atomic<bool> used_{true};
+  std::mutex mutex_;
+  std::condition_variable_any changed_;
+  bool look_often_ = false;  // protected by mutex_
+};
+
 /// Calls back, on a thread of its own, when something happened in a database.
 ///
 /// Word of this process arrives at once, through the hub. What other processes do nobody tells: the
@@ -31,13 +47,9 @@ class Watcher {
   };
 
   /// `topic` is what it hears on the hub of the database, which outlives it.
-  Watcher(Database& database, const std::string& topic, Callbacks callbacks);
+  Watcher(Database& database, const std::string& topic, Callbacks callbacks,
+          std::shared_ptr<Activity> activity = std::make_shared<Activity>());
   ~Watcher();
-
-  /// This process uses the database: cheap, for every call.
-  void keep_awake() noexcept { used_.store(true, std::memory_order_relaxed); }
-  /// It waits for something that may happen right now.
-  void look_often();
 
  private:
   using TimePoint = std::chrono::steady_clock::time_point;
@@ -51,12 +63,8 @@ class Watcher {
   const Callbacks callbacks_;
   const bool in_file_;
 
-  std::atomic<bool> used_{true};
-  std::mutex mutex_;
-  std::condition_variable_any changed_;
-  // Protected by mutex_:
-  std::deque<std::string> messages_;
-  bool look_often_ = false;
+  const std::shared_ptr<Activity> activity_;
+  std::deque<std::string> messages_;  // protected by the activity's mutex
 
   // Of the thread:
   std::unique_ptr<Connection> connection_;
