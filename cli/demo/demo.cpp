@@ -298,7 +298,7 @@ void tell(const Session& session, const Ledger& ledger, const DemoOptions& optio
   line("tasks", ledger.tasks, "added before the first worker started");
   line("executions", ledger.fleet.executions, "handlers begun, also those that were killed");
   line("kills", ledger.fleet.kills, "processes ended by SIGKILL");
-  line("freezes", ledger.fleet.freezes, "processes stopped for longer than their leases");
+  line("freezes", ledger.fleet.freezes, "processes stopped, longer than leases last");
   line("leases recovered", ledger.recovered, "taken back from the dead and the frozen");
   line("stale writes refused", ledger.fleet.stale_writes_refused,
        "of those who came back too late");
@@ -355,7 +355,7 @@ ExitCode run_demo(Session& session, const DemoFlags& flags) {
 
 struct WorkerFlags {
   std::string concurrency = "4";
-  std::string accounts = "32";
+  std::string accounts = "100";
   std::string work = "50ms";
 };
 

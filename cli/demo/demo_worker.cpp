@@ -50,8 +50,9 @@ class Clerk {
 
  private:
   void book_in(Task& task, std::int64_t account) {
-    auto lock = locks_.acquire(Book::resource(account), {.ttl = demo_lease, .wait = 10s});
-    if (!lock) throw RetryLater(10ms);
+    auto lock = locks_.acquire(Book::resource(account), {.ttl = demo_lease, .wait = 250ms});
+    // Perhaps its holder was killed: something else can be done until its lease ends.
+    if (!lock) throw RetryLater(250ms);
     const std::int64_t balance = book_.balance(account);
     std::this_thread::sleep_for(1ms);  // time for others to come in, if they could
     book_.enter(task, {account, balance + 1, lock->token()});

@@ -20,7 +20,7 @@ enum class WorkerNews : char {
 
 struct DemoWorkerOptions {
   std::size_t concurrency = 4;
-  std::int64_t accounts = 32;
+  std::int64_t accounts = 100;
   std::chrono::milliseconds work{50};  ///< of a task, on the average
 };
 

@@ -39,7 +39,8 @@ TEST_P(CliDemoTest, InAPipeItIsPlainTextOf80Columns) {
   for (std::string line; std::getline(lines, line);) EXPECT_LE(line.size(), 80u) << line;
 }
 
-INSTANTIATE_TEST_SUITE_P(On, CliDemoTest, ::testing::Values(On::servers, On::sqlite), name_of_store);
+INSTANTIATE_TEST_SUITE_P(On, CliDemoTest, ::testing::Values(On::servers, On::sqlite),
+                         name_of_store);
 
 }  // namespace
 }  // namespace leasehold

@@ -104,25 +104,42 @@ TEST_P(CliLocksTest, LoadReportsPairsAndFindsNoViolation) {
   EXPECT_EQ(json({"locks", "list", name("load*")}).size(), 0u) << "left behind";
 }
 
-TEST_P(CliLocksTest, LoadSeesThatSomebodyElsesGrantBreaksTheOrderOfTokens) {
-  if (GetParam() == On::sqlite) GTEST_SKIP() << "there is no counter to turn back from outside";
-  // A counter that is turned back while the load runs: the promise is broken, and that is seen.
-  const auto& redis = testing::shared_redis();
-  std::jthread vandal([&](const std::stop_token& stop) {
-    while (!stop.stop_requested()) {
-      for (const std::string& key : redis.keys("lh:{" + name("load") + "*:fence")) {
-        redis.command({"SET", key, "5"});
+/// Somebody breaks the promises from outside, again and again, while leasehold load runs.
+class CliVandalTest : public CliLocksTest {
+ protected:
+  CliResult load_while(const std::function<void(const testing::RedisEndpoint&)>& vandalise) {
+    std::jthread vandal([&](const std::stop_token& stop) {
+      while (!stop.stop_requested()) {
+        vandalise(testing::shared_redis());
+        std::this_thread::sleep_for(5ms);
       }
-      std::this_thread::sleep_for(5ms);
-    }
+    });
+    return cli({"load", "--clients", "3", "--duration", "2s", "--hold", "2ms", "--prefix",
+                name("load"), "--json"});
+  }
+  std::string key() const { return "lh:{" + name("load") + ":0}"; }
+};
+
+TEST_P(CliVandalTest, LoadSeesThatTokensDoNotGrow) {
+  const CliResult result = load_while([&](const testing::RedisEndpoint& redis) {
+    redis.command({"SET", key() + ":fence", "5"});
   });
-  const CliResult result =
-      cli({"load", "--clients", "2", "--duration", "1s", "--prefix", name("load"), "--json"});
   EXPECT_EQ(result.code, failed) << result;
   EXPECT_GT(result.json()["tokens_not_growing"], 0) << result;
+  EXPECT_TRUE(contains(result.err, "broke their promise")) << result;
 }
 
-INSTANTIATE_TEST_SUITE_P(On, CliLocksTest, ::testing::Values(On::servers, On::sqlite), name_of_store);
+TEST_P(CliVandalTest, LoadSeesThatTwoTrustTheSameLock) {
+  const CliResult result = load_while([&](const testing::RedisEndpoint& redis) {
+    redis.command({"DEL", key()});
+  });
+  EXPECT_EQ(result.code, failed) << result;
+  EXPECT_GT(result.json()["two_holders"], 0) << result;
+}
+
+INSTANTIATE_TEST_SUITE_P(On, CliVandalTest, ::testing::Values(On::servers), name_of_store);
+INSTANTIATE_TEST_SUITE_P(On, CliLocksTest, ::testing::Values(On::servers, On::sqlite),
+                         name_of_store);
 
 }  // namespace
 }  // namespace leasehold

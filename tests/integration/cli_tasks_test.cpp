@@ -239,8 +239,10 @@ TEST_P(CliTasksTest, RecoverTakesExpiredLeasesBackAndStatusShowsThem) {
   EXPECT_EQ(json({"status"})["tasks"]["expired_leases"], 0);
 }
 
-INSTANTIATE_TEST_SUITE_P(On, CliMigrateTest, ::testing::Values(On::servers, On::sqlite), name_of_store);
-INSTANTIATE_TEST_SUITE_P(On, CliTasksTest, ::testing::Values(On::servers, On::sqlite), name_of_store);
+INSTANTIATE_TEST_SUITE_P(On, CliMigrateTest, ::testing::Values(On::servers, On::sqlite),
+                         name_of_store);
+INSTANTIATE_TEST_SUITE_P(On, CliTasksTest, ::testing::Values(On::servers, On::sqlite),
+                         name_of_store);
 
 }  // namespace
 }  // namespace leasehold

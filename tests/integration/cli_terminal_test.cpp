@@ -108,7 +108,16 @@ TEST_P(CliTerminalTest, WithoutATerminalTopPrintsOnce) {
   EXPECT_FALSE(contains(once.out, "\x1b")) << once;
 }
 
-INSTANTIATE_TEST_SUITE_P(On, CliTerminalTest, ::testing::Values(On::servers, On::sqlite), name_of_store);
+TEST(CliTerminalDemoTest, TheDemoIsRedrawnInPlace) {
+  OnTerminal demo("demo --workers 2 --tasks 50 --seconds 1", {});
+  EXPECT_EQ(demo.wait(), 0) << demo.seen();
+  EXPECT_TRUE(contains(demo.seen(), "\x1b[3A")) << demo.seen();
+  EXPECT_TRUE(contains(demo.seen(), "50 of 50")) << demo.seen();
+  EXPECT_TRUE(contains(demo.seen(), "Everything as promised")) << demo.seen();
+}
+
+INSTANTIATE_TEST_SUITE_P(On, CliTerminalTest, ::testing::Values(On::servers, On::sqlite),
+                         name_of_store);
 
 }  // namespace
 }  // namespace leasehold
