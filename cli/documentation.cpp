@@ -141,7 +141,7 @@ std::string manual(const Commands& commands) {
   out +=
       ".SH ENVIRONMENT\n.TP\n.B NO_COLOR\nIf it is set, no colours are used on a terminal "
       "either.\n";
-  return out + ".SH SEE ALSO\n.BR leaseholdd (8)\n";
+  return out + ".SH SEE ALSO\nleaseholdd \\-\\-help\n";
 }
 
 }  // namespace

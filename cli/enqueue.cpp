@@ -1,4 +1,5 @@
 // leasehold enqueue: one task by flags, or many as NDJSON.
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <iostream>
@@ -19,6 +20,8 @@ using nlohmann::ordered_json;
 using namespace std::chrono_literals;
 
 constexpr std::size_t batch_size = 1'000;
+constexpr std::string_view keys_of_a_line[] = {"type",  "payload",      "priority",  "run_at",
+                                               "delay", "max_attempts", "unique_key"};
 
 struct EnqueueOptions {
   std::string type;
@@ -86,25 +89,19 @@ NewTask parse_line(const std::string& line, const NewTask& defaults) {
   if (!object.is_object()) throw InvalidArgument("this is no JSON object: " + worker::shown(line));
   NewTask task = defaults;
   for (const auto& [key, value] : object.items()) {
-    if (key == "type") {
-      task.type = text_in(value, key);
-    } else if (key == "payload") {
-      task.payload = value.dump();
-    } else if (key == "priority") {
-      task.priority = number_in(value, key);
-    } else if (key == "run_at") {
-      task.run_at = time_of(key, text_in(value, key));
-    } else if (key == "delay") {
-      task.delay = parse_duration(key, text_in(value, key), 0ms, ten_years);
-    } else if (key == "max_attempts") {
-      task.max_attempts = number_in(value, key);
-    } else if (key == "unique_key") {
-      task.unique_key = text_in(value, key);
-    } else {
+    if (std::ranges::find(keys_of_a_line, key) == std::end(keys_of_a_line)) {
       throw InvalidArgument("unknown key " + worker::shown(key) +
                             ": allowed are type, payload, priority, run_at, delay, max_attempts "
                             "and unique_key");
     }
+    if (key == "payload") task.payload = value.dump();
+    if (value.is_null()) continue;  // as good as not there: databases write all columns
+    if (key == "type") task.type = text_in(value, key);
+    if (key == "priority") task.priority = number_in(value, key);
+    if (key == "run_at") task.run_at = time_of(key, text_in(value, key));
+    if (key == "delay") task.delay = parse_duration(key, text_in(value, key), 0ms, ten_years);
+    if (key == "max_attempts") task.max_attempts = number_in(value, key);
+    if (key == "unique_key") task.unique_key = text_in(value, key);
   }
   if (task.type.empty()) throw InvalidArgument("there is no type, neither here nor as an argument");
   // Here and not by the queue, which would not know the line.

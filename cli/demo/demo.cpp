@@ -145,6 +145,7 @@ struct Ledger {
   std::uint64_t recovered = 0;
   Totals book;
   double seconds = 0;
+  std::string last_error;  ///< of recovery
 
   std::uint64_t lost() const { return tasks - std::min(tasks, book.tasks_with_effect); }
   std::uint64_t doubled() const { return book.effects - book.tasks_with_effect; }
@@ -157,7 +158,8 @@ struct Ledger {
   }
   bool exactly_once() const { return lost() == 0 && doubled() == 0 && book.effects == tasks; }
   bool as_promised() const {
-    return exactly_once() && lock_violations() == 0 && completed == tasks;
+    return exactly_once() && lock_violations() == 0 && completed == tasks &&
+           fleet.unexpected_ends == 0;
   }
 };
 
@@ -246,8 +248,8 @@ void add_tasks_to_do(const Stores& stores, std::uint64_t number) {
 }
 
 /// Until everything is done, or it can not be any more.
-void run_fleet(Fleet& fleet, const Daemon& daemon, const DemoOptions& options, Display& display) {
-  const worker::Signals signals;
+void run_fleet(Fleet& fleet, const Daemon& daemon, const DemoOptions& options, Display& display,
+               const worker::Signals& signals) {
   std::minstd_rand random(static_cast<unsigned>(options.seed + 1));
   const auto began = steady_clock::now();
   const auto end_of_chaos = began + options.chaos;
@@ -283,6 +285,7 @@ void tell(const Session& session, const Ledger& ledger, const DemoOptions& optio
                     {"doubled", ledger.doubled()},
                     {"lost", ledger.lost()},
                     {"lock_violations", ledger.lock_violations()},
+                    {"ended_by_themselves", ledger.fleet.unexpected_ends},
                     {"as_promised", ledger.as_promised()}});
     return;
   }
@@ -309,6 +312,9 @@ void tell(const Session& session, const Ledger& ledger, const DemoOptions& optio
   line("lost", ledger.lost(), "", verdict(ledger.lost() == 0));
   line("lock violations", ledger.lock_violations(), "balances overwritten, tokens out of order",
        verdict(ledger.lock_violations() == 0));
+  if (ledger.fleet.unexpected_ends > 0) {
+    line("ended by themselves", ledger.fleet.unexpected_ends, "workers", Colour::red);
+  }
   if (ledger.as_promised()) {
     std::cout << "\n"
               << session.terminal.paint(Colour::green, "Everything as promised") << ", in "
@@ -320,6 +326,7 @@ void tell(const Session& session, const Ledger& ledger, const DemoOptions& optio
 
 ExitCode run_demo(Session& session, const DemoFlags& flags) {
   const DemoOptions options = parse(flags);
+  const worker::Signals signals;  // before any thread is made
   const auto began = steady_clock::now();
   const PrivateStores place(options.on_servers);
   const Stores stores = place.stores();
@@ -335,20 +342,22 @@ ExitCode run_demo(Session& session, const DemoFlags& flags) {
   {
     Fleet fleet(stores, options.worker, options.workers, options.seed);
     Daemon daemon(stores, options.tasks);
-    run_fleet(fleet, daemon, options, display);
+    run_fleet(fleet, daemon, options, display, signals);
     fleet.stop();
     daemon.stop();
     display.end(fleet.news(), daemon);
     ledger.fleet = fleet.news();
     ledger.recovered = daemon.recovered();
     ledger.completed = daemon.completed();
+    ledger.last_error = daemon.error();
   }
   ledger.book = book->totals();
   ledger.seconds = std::chrono::duration<double>(steady_clock::now() - began).count();
   tell(session, ledger, options);
   if (!ledger.as_promised()) {
     throw Failure(ExitCode::failed, "a promise was broken: see the ledger",
-                  "Please report it, with the seed " + std::to_string(options.seed));
+                  "Please report it, with the seed " + std::to_string(options.seed) +
+                      (ledger.last_error.empty() ? "" : "; recovery said: " + ledger.last_error));
   }
   return ExitCode::done;
 }

@@ -74,7 +74,7 @@ TEST_P(CliTasksTest, ManyTasksComeFromAFileOrStandardInput) {
   for (int i = 0; i < 2'500; ++i) lines += R"({"payload":{"z":1,"a":)" + std::to_string(i) + "}}\n";
   lines +=
       "\n"
-      R"({"type":"other","delay":"1h","priority":3,"unique_key":"u"})"
+      R"({"type":"other","delay":"1h","priority":3,"unique_key":"u","run_at":null})"
       "\n";
   EXPECT_EQ(json({"enqueue", "bulk", "--from", file(lines)})["added"], 2'501);
   const CliResult piped = cli({"enqueue", "bulk", "--from", "-"}, lines);
