@@ -4,7 +4,7 @@
 include(CMakePackageConfigHelpers)
 
 set(config_dir ${CMAKE_INSTALL_LIBDIR}/cmake/leasehold)
-set(LEASEHOLD_COMPONENTS core locks tasks)
+set(LEASEHOLD_COMPONENTS core sqlite locks tasks)
 
 # How consumers find the target <library>: sets <out>_CMAKE (lines for the config file) and
 # <out>_PC (a pkg-config module, or empty for headers that only our own sources include).

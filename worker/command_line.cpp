@@ -1,7 +1,5 @@
 #include "command_line.hpp"
 
-#include <unistd.h>
-
 #include <CLI/CLI.hpp>
 #include <algorithm>
 
@@ -176,19 +174,6 @@ std::vector<std::string> unknown_variables(const Environment& environment) {
 }
 
 }  // namespace
-
-Environment our_environment() {
-  Environment environment;
-  for (char** entry = ::environ; *entry != nullptr; ++entry) {
-    const std::string_view text = *entry;
-    const auto equals = text.find('=');
-    if (!text.starts_with("LEASEHOLD_") || equals == text.npos) continue;
-    // Empty is as good as not there: container tools can not unset a variable.
-    if (equals + 1 < text.size())
-      environment[std::string(text.substr(0, equals))] = text.substr(equals + 1);
-  }
-  return environment;
-}
 
 CommandLine parse_command_line(int argc, const char* const* argv, const Environment& environment) {
   CommandLine result;

@@ -1,19 +1,14 @@
 #pragma once
 
-#include <map>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "config.hpp"
 #include "config_file.hpp"
+#include "environment.hpp"
 
 namespace leasehold::worker {
-
-using Environment = std::map<std::string, std::string>;
-
-/// The variables of this process that begin with LEASEHOLD_.
-Environment our_environment();
 
 /// What the command line asks for.
 struct CommandLine {

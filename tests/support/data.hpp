@@ -1,8 +1,9 @@
 #pragma once
 
+#include "harness/data.hpp"
+
 namespace leasehold::testing {
 
-/// What a restarted server still knows.
-enum class Data { kept, lost };
+using harness::Data;
 
 }  // namespace leasehold::testing

@@ -1,11 +1,9 @@
 #pragma once
 
-#include <filesystem>
-#include <string>
+#include "harness/file_tail.hpp"
 
 namespace leasehold::testing {
 
-/// The end of a log file, for the message of a failure. Empty when there is none.
-std::string file_tail(const std::filesystem::path& path);
+using harness::file_tail;
 
 }  // namespace leasehold::testing

@@ -20,7 +20,8 @@ std::string read_file(const std::filesystem::path& path) {
   return text.str();
 }
 
-/// The tests' own variables are none of the daemon's business.
+}  // namespace
+
 std::vector<std::string> without_our_environment(const std::filesystem::path& program,
                                                  const std::vector<std::string>& arguments,
                                                  const std::map<std::string, std::string>& env) {
@@ -34,8 +35,6 @@ std::vector<std::string> without_our_environment(const std::filesystem::path& pr
   argv.insert(argv.end(), arguments.begin(), arguments.end());
   return argv;
 }
-
-}  // namespace
 
 HttpAnswer http_get(const std::string& address, const std::string& path,
                     const std::vector<std::string>& curl_options) {

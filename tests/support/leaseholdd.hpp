@@ -24,6 +24,12 @@ struct HttpAnswer {
 HttpAnswer http_get(const std::string& address, const std::string& path,
                     const std::vector<std::string>& curl_options = {});
 
+/// The command that runs a program with LEASEHOLD_… variables of `env` only: the tests' own are
+/// none of its business.
+std::vector<std::string> without_our_environment(const std::filesystem::path& program,
+                                                 const std::vector<std::string>& arguments,
+                                                 const std::map<std::string, std::string>& env);
+
 /// Runs leaseholdd to its end: --check-config, --once, mistakes. LEASEHOLD_* variables of ours are
 /// not passed on.
 Finished run_leaseholdd(const std::filesystem::path& program, std::vector<std::string> arguments,

@@ -24,7 +24,12 @@ namespace leasehold {
 class LockCore;  // internal
 
 struct LockClientOptions {
+  /// For redis:// and redis+unix:// only.
   RedisOptions redis;
+
+  /// For sqlite: only. How long a call tries while other processes write to the file; then it
+  /// throws Unavailable, and nothing has happened. 1 ms to 1 h. Default 5 s.
+  std::chrono::milliseconds sqlite_timeout{5'000};
 
   /// Who we are. Default: RunnerId::of_this_process().
   std::optional<RunnerId> runner;

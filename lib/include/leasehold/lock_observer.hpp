@@ -70,6 +70,7 @@ struct LockStats {
   std::uint64_t forced = 0;
   std::uint64_t handovers = 0;        ///< grants that came from the line
   std::uint64_t waiters_evicted = 0;  ///< dead or frozen ones, found by this client
+  std::uint64_t busy_retries = 0;     ///< SQLite: another process was in the way, tried again
 
   std::uint64_t held = 0;               ///< now
   std::uint64_t waiting = 0;            ///< acquires under way that found the lock held, now

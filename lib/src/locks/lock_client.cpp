@@ -9,20 +9,17 @@
 #include "locks/lock_core.hpp"
 #include "locks/validation.hpp"
 #include "redis/redis_lock_store.hpp"
+#include "sqlite/sqlite_lock_store.hpp"
+#include "support/quote.hpp"
 
 namespace leasehold {
 namespace {
 
-std::shared_ptr<LockCore> make_core(std::shared_ptr<RedisLink> link,
-                                    std::shared_ptr<RedisLink> renewal_link,
-                                    const LockClientOptions& options) {
-  check_keep_time("keep_stale_records", options.keep_stale_records);
-  check_keep_time("keep_counters", options.keep_counters);
-  const RunnerId runner = options.runner ? *options.runner : RunnerId::of_this_process();
-  auto store = std::make_unique<RedisLockStore>(
-      std::move(link), std::move(renewal_link),
-      RedisLockStore::Options{runner, options.keep_stale_records, options.keep_counters});
-  return std::make_shared<LockCore>(std::move(store), runner, options);
+/// Only what can be a scheme is shown: anything else may contain a password.
+std::string unknown_scheme(std::string_view uri) {
+  const auto end = uri.find("://");
+  const bool has_scheme = end != std::string_view::npos && end == uri.find_first_of(":@/");
+  return has_scheme ? "unknown scheme " + in_quotes(uri.substr(0, end)) : "the scheme is missing";
 }
 
 RedisOptions for_renewals(RedisOptions options) {
@@ -30,15 +27,52 @@ RedisOptions for_renewals(RedisOptions options) {
   return options;
 }
 
+std::unique_ptr<LockStore> redis_store(std::shared_ptr<RedisLink> link,
+                                       std::shared_ptr<RedisLink> renewal_link,
+                                       const RunnerId& runner, const LockClientOptions& options) {
+  return std::make_unique<RedisLockStore>(
+      std::move(link), std::move(renewal_link),
+      RedisLockStore::Options{runner, options.keep_stale_records, options.keep_counters,
+                              options.redis.command_timeout});
+}
+
+/// Which store it is, the scheme says.
+std::unique_ptr<LockStore> open_store(std::string_view uri, const RunnerId& runner,
+                                      const LockClientOptions& options) {
+  if (const auto place = sqlite::parse_sqlite_uri(uri)) {
+    return std::make_unique<sqlite::SqliteLockStore>(
+        *place, sqlite::SqliteLockStore::Options{runner, options.keep_stale_records,
+                                                 options.keep_counters, options.sqlite_timeout});
+  }
+  if (!uri.starts_with("redis")) {
+    throw InvalidArgument("lock URI: " + unknown_scheme(uri) +
+                          "; expected redis://[user:password@]host[:port][/db], "
+                          "redis+unix:///path[?db=n], " +
+                          std::string(sqlite::sqlite_uri_forms));
+  }
+  return redis_store(connect_redis(uri, options.redis),
+                     connect_redis(uri, for_renewals(options.redis)), runner, options);
+}
+
+template <class MakeStore>
+std::shared_ptr<LockCore> make_core(const LockClientOptions& options, MakeStore make_store) {
+  check_keep_time("keep_stale_records", options.keep_stale_records);
+  check_keep_time("keep_counters", options.keep_counters);
+  check_sqlite_timeout(options.sqlite_timeout);
+  const RunnerId runner = options.runner ? *options.runner : RunnerId::of_this_process();
+  return std::make_shared<LockCore>(make_store(runner), runner, options);
+}
+
 }  // namespace
 
 LockClient::LockClient(std::string_view uri, LockClientOptions options)
-    : core_(make_core(connect_redis(uri, options.redis),
-                      connect_redis(uri, for_renewals(options.redis)), options)) {}
+    : core_(make_core(options,
+                      [&](const RunnerId& runner) { return open_store(uri, runner, options); })) {}
 
 LockClient::LockClient(std::shared_ptr<RedisLink> link, LockClientOptions options) {
   if (!link) throw InvalidArgument("LockClient: the link is null");
-  core_ = make_core(link, link, options);
+  core_ = make_core(
+      options, [&](const RunnerId& runner) { return redis_store(link, link, runner, options); });
 }
 
 LockClient::LockClient(LockClient&&) noexcept = default;
@@ -98,7 +132,9 @@ std::optional<LockRecord> LockClient::force_release(std::string_view name) {
 LockStats LockClient::stats(StatsScope scope) {
   LockStats stats = core_->telemetry.snapshot();
   stats.heartbeats_active = core_->keep_alive.active();
-  stats.waiters_evicted = core_->store->waiters_evicted();
+  const StoreCounts counts = core_->store->counts();
+  stats.waiters_evicted = counts.waiters_evicted;
+  stats.busy_retries = counts.busy_retries;
   if (scope == StatsScope::process) return stats;
 
   LockCensus census;

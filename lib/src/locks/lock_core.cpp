@@ -38,9 +38,8 @@ LockCore::LockCore(std::unique_ptr<LockStore> store_, RunnerId runner_,
       store(std::move(store_)),
       telemetry(options.observer),
       janitor(*store, logger),
-      keep_alive(*store, janitor, telemetry, logger, options.redis.command_timeout),
-      waiting_room(*store, logger),
-      command_timeout_(options.redis.command_timeout) {}
+      keep_alive(*store, janitor, telemetry, logger, store->timeout()),
+      waiting_room(*store, logger) {}
 
 void LockCore::start_listening() {
   std::call_once(listening_, [this] {
@@ -217,7 +216,7 @@ Ownership LockCore::extend(const std::shared_ptr<Lease>& lease) {
   auto renewal = lease->next_renewal();
   if (!renewal) return Ownership::held;  // it reaches as far as max_hold allows
   try {
-    store->renew({&*renewal, 1}, command_timeout_);
+    store->renew({&*renewal, 1}, store->timeout());
   } catch (const Error& error) {
     renewal->error = error.what();
   }

@@ -57,8 +57,6 @@ class LockCore : public std::enable_shared_from_this<LockCore> {
   Release release_grant(const Lease& lease);
   void release_later(const Lease& lease, const char* error) noexcept;
 
-  const std::chrono::milliseconds command_timeout_;
-
   std::mutex reentrant_mutex_;
   std::map<std::string, std::shared_ptr<Lease>> reentrant_;  // protected by reentrant_mutex_
 

@@ -136,6 +136,12 @@ struct LockMessage {
   std::string owner;  ///< empty for reset
 };
 
+/// What the calls of one store met.
+struct StoreCounts {
+  std::uint64_t waiters_evicted = 0;  ///< found dead or frozen
+  std::uint64_t busy_retries = 0;     ///< others were in the way, and the store tried again
+};
+
 /// Hears messages for as long as it lives.
 class LockListener {
  public:
@@ -187,8 +193,10 @@ class LockStore {
   /// nothing if the store cannot push: then watching the lines has to do.
   virtual std::unique_ptr<LockListener> listen(std::function<void(const LockMessage&)> handler) = 0;
 
-  /// Waiters that calls of this store found dead or frozen.
-  virtual std::uint64_t waiters_evicted() const = 0;
+  virtual StoreCounts counts() const = 0;
+
+  /// How long a call may take.
+  virtual std::chrono::milliseconds timeout() const = 0;
 
   /// With the shared holders and the line.
   virtual std::optional<LockRecord> status(std::string_view name) = 0;

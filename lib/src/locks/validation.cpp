@@ -94,6 +94,10 @@ void check_keep_time(const char* what, milliseconds value) {
   check_range(what, value, milliseconds{1'000}, hours{24 * 30});
 }
 
+void check_sqlite_timeout(milliseconds value) {
+  check_range("sqlite_timeout", value, milliseconds{1}, hours{1});
+}
+
 std::string metadata_json(const LockOptions& options) {
   if (options.metadata.empty()) return {};
   std::string text;

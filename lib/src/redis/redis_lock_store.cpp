@@ -144,6 +144,7 @@ RedisLockStore::RedisLockStore(std::shared_ptr<RedisLink> link,
       client_(random_hex(8)),
       linger_(options.linger),
       keep_counters_(options.keep_counters),
+      timeout_(options.timeout),
       writer_(options.runner, client_, options.linger) {}
 
 std::string RedisLockStore::value_for(const LockClaim& claim) const {

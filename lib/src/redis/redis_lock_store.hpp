@@ -18,6 +18,7 @@ class RedisLockStore final : public LockStore {
     RunnerId runner;
     std::chrono::milliseconds linger;         ///< see LockClientOptions::keep_stale_records
     std::chrono::milliseconds keep_counters;  ///< see LockClientOptions::keep_counters
+    std::chrono::milliseconds timeout;        ///< of the links
   };
 
   /// Renewals travel on a link of their own, so that nothing that is slow can delay them.
@@ -36,7 +37,8 @@ class RedisLockStore final : public LockStore {
   void resize(std::string_view name, int permits) override;
   void watch_lines(std::span<LineWatch> lines) override;
   std::unique_ptr<LockListener> listen(std::function<void(const LockMessage&)> handler) override;
-  std::uint64_t waiters_evicted() const override { return evicted_.load(); }
+  StoreCounts counts() const override { return {.waiters_evicted = evicted_.load()}; }
+  std::chrono::milliseconds timeout() const override { return timeout_; }
   std::optional<LockRecord> status(std::string_view name) override;
   void visit(std::string_view pattern,
              const std::function<bool(const LockRecord&)>& visitor) override;
@@ -58,6 +60,7 @@ class RedisLockStore final : public LockStore {
   const std::string client_;  // names our channel
   const std::chrono::milliseconds linger_;
   const std::chrono::milliseconds keep_counters_;
+  const std::chrono::milliseconds timeout_;
   const LockValueWriter writer_;
   std::atomic<std::uint64_t> evicted_{0};
 };

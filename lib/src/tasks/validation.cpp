@@ -1,5 +1,6 @@
 #include "tasks/validation.hpp"
 
+#include <limits>
 #include <nlohmann/json.hpp>
 #include <set>
 
@@ -104,6 +105,10 @@ void check_queue_options(const TaskQueueOptions& options) {
   }
 }
 
+void check_sqlite_options(const SqliteOptions& options) {
+  check_time("timeout", options.timeout, milliseconds{1}, hours{1});
+}
+
 void check_new_tasks(std::span<const NewTask> tasks, std::size_t largest_payload) {
   check_number<std::size_t>("number of tasks", tasks.size(), 1, 100'000);
   for (const NewTask& task : tasks) check_new_task(task, largest_payload);
@@ -196,6 +201,12 @@ void check_handler(std::string_view type, const HandlerOptions& options) {
 }
 
 void check_resource(std::string_view resource) { check_text("resource", resource, longest_key); }
+
+std::int64_t checked_token(FencingToken token) {
+  constexpr auto most = static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max());
+  check_number<std::uint64_t>("fencing token", token.value, 0, most);
+  return static_cast<std::int64_t>(token.value);
+}
 
 std::string as_kept_error(std::string_view error) {
   return utf8_prefix(replace_invalid_utf8(error.substr(0, longest_error)), longest_error);

@@ -1,0 +1,51 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "leasehold/fencing_token.hpp"
+#include "leasehold/task_queue.hpp"
+#include "leasehold/worker.hpp"
+
+namespace leasehold::cli {
+
+/// What a task does to an account.
+struct Entry {
+  std::int64_t account = 0;
+  std::int64_t balance = 0;  ///< the new one
+  FencingToken token;        ///< of the lock on the account
+};
+
+/// What is in the book at the end.
+struct Totals {
+  std::uint64_t effects = 0;
+  std::uint64_t tasks_with_effect = 0;
+  std::int64_t sum_of_balances = 0;
+  std::uint64_t tokens_not_growing = 0;
+};
+
+/// Accounts, in the database of the tasks: what the tasks of the demo have an effect on. Reading a
+/// balance and writing the next one are two transactions; nothing but the lock on the account keeps
+/// two from doing it at once. Thread-safe.
+class Book {
+ public:
+  /// For the database of the queue.
+  static std::unique_ptr<Book> open(const std::string& task_uri, TaskQueue& queue);
+  virtual ~Book() = default;
+
+  /// Accounts 0 to n - 1, all empty.
+  virtual void create(std::int64_t accounts) = 0;
+  virtual std::int64_t balance(std::int64_t account) = 0;
+
+  /// The effect of a task and its completion, in one transaction. Throws LeaseLost if the task is
+  /// not ours any more, StaleToken if the lock is not: then nothing has happened.
+  virtual void enter(Task& task, const Entry& entry) = 0;
+
+  virtual Totals totals() = 0;
+
+  /// What the fencing tokens of an account are for.
+  static std::string resource(std::int64_t account) { return "account:" + std::to_string(account); }
+};
+
+}  // namespace leasehold::cli

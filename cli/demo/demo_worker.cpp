@@ -1,0 +1,85 @@
+#include "demo_worker.hpp"
+
+#include <spdlog/logger.h>
+#include <unistd.h>
+
+#include <thread>
+
+#include "book.hpp"
+#include "leasehold/errors.hpp"
+#include "leasehold/lock_client.hpp"
+#include "leasehold/worker.hpp"
+#include "support/random.hpp"
+#include "worker/signals.hpp"
+
+namespace leasehold::cli {
+namespace {
+
+using namespace std::chrono_literals;
+
+void tell(WorkerNews news) {
+  const char letter = static_cast<char>(news);
+  [[maybe_unused]] const auto written = ::write(STDOUT_FILENO, &letter, 1);
+}
+
+/// Adds 1 to the account of a task, under the account's lock.
+class Clerk {
+ public:
+  Clerk(LockClient& locks, Book& book, const DemoWorkerOptions& options)
+      : locks_(locks), book_(book), options_(options) {}
+
+  void handle(Task& task) {
+    tell(WorkerNews::started);
+    try {
+      // Half to one and a half times as long as the average. Nobody in here heeds stop_token(): a
+      // worker that comes back too late shall try to write all the same, and be refused.
+      std::this_thread::sleep_for(options_.work * (0.5 + random_share()));
+      book_in(task, task.id().value % options_.accounts);
+      tell(WorkerNews::done);
+    } catch (const LeaseLost&) {
+      tell(WorkerNews::lease_lost);
+      throw;
+    } catch (const StaleToken&) {
+      tell(WorkerNews::stale_token);
+      throw;
+    } catch (...) {
+      tell(WorkerNews::failed);
+      throw;
+    }
+  }
+
+ private:
+  void book_in(Task& task, std::int64_t account) {
+    auto lock = locks_.acquire(Book::resource(account), {.ttl = demo_lease, .wait = 250ms});
+    // Perhaps its holder was killed: something else can be done until its lease ends.
+    if (!lock) throw RetryLater(250ms);
+    const std::int64_t balance = book_.balance(account);
+    std::this_thread::sleep_for(1ms);  // time for others to come in, if they could
+    book_.enter(task, {account, balance + 1, lock->token()});
+  }
+
+  LockClient& locks_;
+  Book& book_;
+  const DemoWorkerOptions& options_;
+};
+
+}  // namespace
+
+ExitCode run_demo_worker(const Stores& stores, const DemoWorkerOptions& options) {
+  const worker::Signals signals;
+  LockClient locks = stores.locks();
+  const auto silence = std::make_shared<spdlog::logger>("demo");
+  TaskQueue queue{stores.task_uri(),
+                  {.retention = Retention::keep_forever(),
+                   .backoff = {.first = 20ms, .longest = 200ms},
+                   .logger = silence}};
+  const auto book = Book::open(stores.task_uri(), queue);
+  Clerk clerk(locks, *book, options);
+  Worker worker{queue, {.concurrency = options.concurrency, .lease = demo_lease, .stop_grace = 1s}};
+  worker.on("booking", [&](Task& task) { clerk.handle(task); });
+  std::jthread thread([&](const std::stop_token& stop) { worker.run(stop); });
+  signals.wait();
+  return ExitCode::done;
+}
+
+}  // namespace leasehold::cli

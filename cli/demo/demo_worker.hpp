@@ -1,0 +1,33 @@
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+
+#include "exit_code.hpp"
+#include "stores.hpp"
+
+namespace leasehold::cli {
+
+/// What a worker process says on its standard output, a letter each: written at once, so that a
+/// SIGKILL loses none.
+enum class WorkerNews : char {
+  started = 's',      ///< a handler
+  done = 'd',         ///< effect and completion are committed
+  lease_lost = 'l',   ///< refused: the task was given to somebody else meanwhile
+  stale_token = 't',  ///< refused: the lock was
+  failed = 'f',       ///< anything else: the task is tried again
+};
+
+struct DemoWorkerOptions {
+  std::size_t concurrency = 4;
+  std::int64_t accounts = 100;
+  std::chrono::milliseconds work{50};  ///< of a task, on the average
+};
+
+/// How long a crashed worker's tasks and locks stay its own.
+inline constexpr std::chrono::milliseconds demo_lease{1'500};
+
+/// A worker of the demo: works until SIGTERM.
+ExitCode run_demo_worker(const Stores& stores, const DemoWorkerOptions& options);
+
+}  // namespace leasehold::cli

@@ -1,0 +1,118 @@
+#include "fleet.hpp"
+
+#include <algorithm>
+
+namespace leasehold::cli {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::steady_clock;
+using namespace std::chrono_literals;
+
+/// This program as a worker of the demo. The stores are told by the environment: what is in argv
+/// can be seen by everybody.
+harness::ProcessOptions worker_process(const Stores& stores, const DemoWorkerOptions& options) {
+  return {
+      .argv = {"/proc/self/exe", "demo-worker", "--concurrency",
+               std::to_string(options.concurrency), "--accounts", std::to_string(options.accounts),
+               "--work", std::to_string(options.work.count()) + "ms"},
+      .env = {{"LEASEHOLD_REDIS_URL", stores.lock_uri()},
+              {"LEASEHOLD_DATABASE_URL", stores.task_uri()}},
+      .err = harness::Output::inherit()};
+}
+
+}  // namespace
+
+Fleet::Fleet(const Stores& stores, const DemoWorkerOptions& options, std::size_t workers,
+             std::uint64_t seed)
+    : how_to_start_(worker_process(stores, options)),
+      random_(static_cast<std::minstd_rand::result_type>(seed)),
+      members_(workers) {
+  for (Member& member : members_) start(member);
+}
+
+void Fleet::start(Member& member) const {
+  member = {};
+  member.process = std::make_unique<harness::Process>(how_to_start_);
+}
+
+void Fleet::hear(Member& member) {
+  for (const char letter : member.process->read_rest(0ms)) {
+    const auto news = static_cast<WorkerNews>(letter);
+    if (news == WorkerNews::started) {
+      ++news_.executions;
+      ++member.in_hand;
+      continue;
+    }
+    if (member.in_hand > 0) --member.in_hand;
+    if (news == WorkerNews::done) ++news_.done;
+    if (news == WorkerNews::lease_lost || news == WorkerNews::stale_token) {
+      ++news_.stale_writes_refused;
+    }
+  }
+}
+
+void Fleet::replace(std::size_t index) {
+  hear(members_[index]);  // what it said before its end
+  start(members_[index]);
+}
+
+void Fleet::look_after() {
+  news_.running = 0;
+  for (std::size_t i = 0; i < members_.size(); ++i) {
+    Member& member = members_[i];
+    hear(member);
+    if (member.frozen && steady_clock::now() >= member.frozen_until) {
+      member.process->resume();
+      member.frozen = false;
+    }
+    if (!member.process->running()) {
+      ++news_.unexpected_ends;
+      news_.last = "worker " + std::to_string(i + 1) + " ended by itself";
+      replace(i);
+    }
+    news_.running += member.frozen ? 0 : member.in_hand;
+  }
+}
+
+void Fleet::strike() {
+  const std::size_t index = random_() % members_.size();
+  Member& member = members_[index];
+  hear(member);
+  if (member.frozen) return;  // it has had enough
+  const std::string who = "worker " + std::to_string(index + 1) + " (pid " +
+                          std::to_string(member.process->pid()) + ") ";
+  const std::string in_hand = std::to_string(member.in_hand) + " tasks in hand";
+  if (random_() % 4 == 0) {
+    const milliseconds time = demo_lease + milliseconds{500 + random_() % 1'000};
+    member.process->pause();
+    member.frozen = true;
+    member.frozen_until = steady_clock::now() + time;
+    ++news_.freezes;
+    news_.last = who + "frozen with " + in_hand + ", longer than its leases last";
+    return;
+  }
+  member.process->kill(SIGKILL);
+  member.process->wait(10s);
+  ++news_.kills;
+  news_.last = who + "killed with " + in_hand;
+  replace(index);
+}
+
+void Fleet::wake_all() {
+  for (Member& member : members_) {
+    if (member.frozen) member.process->resume();
+    member.frozen = false;
+  }
+}
+
+void Fleet::stop() {
+  wake_all();
+  for (Member& member : members_) member.process->kill(SIGTERM);
+  for (Member& member : members_) {
+    member.process->wait(10s);
+    hear(member);
+  }
+}
+
+}  // namespace leasehold::cli

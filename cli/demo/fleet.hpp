@@ -1,0 +1,63 @@
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "demo_worker.hpp"
+#include "harness/process.hpp"
+
+namespace leasehold::cli {
+
+/// What happened to the workers so far.
+struct FleetNews {
+  std::uint64_t executions = 0;
+  std::uint64_t done = 0;
+  std::uint64_t kills = 0;
+  std::uint64_t freezes = 0;
+  std::uint64_t stale_writes_refused = 0;
+  std::uint64_t running = 0;  ///< handlers, now
+  std::uint64_t unexpected_ends = 0;
+  std::string last;  ///< the latest misfortune, for people
+};
+
+/// Worker processes, and their bad luck.
+class Fleet {
+ public:
+  Fleet(const Stores& stores, const DemoWorkerOptions& options, std::size_t workers,
+        std::uint64_t seed);
+
+  /// Hears what the workers say, wakes those that were frozen long enough, replaces the dead.
+  void look_after();
+  /// Kills a worker (SIGKILL) or freezes one for longer than its leases last (SIGSTOP).
+  void strike();
+  /// No worker is frozen after this.
+  void wake_all();
+  /// Ends all workers properly.
+  void stop();
+
+  const FleetNews& news() const { return news_; }
+
+ private:
+  using SteadyTime = std::chrono::steady_clock::time_point;
+  struct Member {
+    std::unique_ptr<harness::Process> process;
+    std::uint64_t in_hand = 0;  ///< handlers that run
+    SteadyTime frozen_until{};
+    bool frozen = false;
+  };
+
+  void start(Member& member) const;
+  void hear(Member& member);
+  void replace(std::size_t index);
+
+  const harness::ProcessOptions how_to_start_;
+  std::minstd_rand random_;
+  std::vector<Member> members_;
+  FleetNews news_;
+};
+
+}  // namespace leasehold::cli

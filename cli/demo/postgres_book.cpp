@@ -1,0 +1,64 @@
+#include "postgres_book.hpp"
+
+#include <pqxx/pqxx>
+
+#include "demo_sql.hpp"
+#include "leasehold/postgres.hpp"
+
+namespace leasehold::cli {
+namespace {
+
+class PostgresBook final : public Book {
+ public:
+  explicit PostgresBook(std::string uri) : uri_(std::move(uri)) {}
+
+  void create(std::int64_t accounts) override {
+    pqxx::work transaction{connection()};
+    transaction.exec(std::string(demo_sql::create_postgres.text));
+    for (std::int64_t account = 0; account < accounts; ++account) {
+      transaction.exec_params(std::string(demo_sql::open_account.text), account);
+    }
+    transaction.commit();
+  }
+
+  std::int64_t balance(std::int64_t account) override {
+    pqxx::nontransaction transaction{connection()};
+    return transaction.exec_params(std::string(demo_sql::balance.text), account)[0][0]
+        .as<std::int64_t>();
+  }
+
+  void enter(Task& task, const Entry& entry) override {
+    pqxx::work transaction{connection()};
+    fence(transaction, resource(entry.account), entry.token);
+    transaction.exec_params(std::string(demo_sql::set_balance.text), entry.account, entry.balance);
+    transaction.exec_params(std::string(demo_sql::add_effect.text), task.id().value, entry.account,
+                            static_cast<std::int64_t>(entry.token.value));
+    complete_in(transaction, task);
+    transaction.commit();
+  }
+
+  Totals totals() override {
+    pqxx::nontransaction transaction{connection()};
+    const auto row = transaction.exec(std::string(demo_sql::totals.text))[0];
+    return {row[0].as<std::uint64_t>(), row[1].as<std::uint64_t>(), row[2].as<std::int64_t>(),
+            row[3].as<std::uint64_t>()};
+  }
+
+ private:
+  /// Of this thread. One of them that broke is made again by the next call.
+  pqxx::connection& connection() const {
+    thread_local std::unique_ptr<pqxx::connection> own;
+    if (!own || !own->is_open()) own = std::make_unique<pqxx::connection>(uri_);
+    return *own;
+  }
+
+  const std::string uri_;
+};
+
+}  // namespace
+
+std::unique_ptr<Book> open_postgres_book(const std::string& uri) {
+  return std::make_unique<PostgresBook>(uri);
+}
+
+}  // namespace leasehold::cli

@@ -1,0 +1,9 @@
+-- What the tasks of the demo have an effect on. No unique key on the task: a second effect must be
+-- possible, so that it can be seen.
+CREATE TABLE demo_accounts (id bigint PRIMARY KEY, balance bigint NOT NULL);
+CREATE TABLE demo_effects (
+  seq bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+  task bigint NOT NULL,
+  account bigint NOT NULL,
+  token bigint NOT NULL
+);

@@ -1,0 +1,189 @@
+// leasehold completion, man and version: everything that is made of the commands' own words.
+#include <algorithm>
+#include <iostream>
+#include <set>
+#include <sstream>
+
+#include "commands.hpp"
+#include "leasehold/errors.hpp"
+#include "leasehold/version.hpp"
+#include "worker/secrets.hpp"
+
+namespace leasehold::cli {
+namespace {
+
+/// Each command as it is called, with what may follow: further words, or flags.
+std::map<std::string, std::string> words_after(const Commands& commands) {
+  std::map<std::string, std::string> words;
+  std::set<std::string> first;
+  for (const CLI::App* app : commands_below(commands.root())) {
+    std::string flags;
+    for (const CLI::Option* option : options_of(*app)) {
+      for (const std::string& name : option->get_lnames()) flags += " --" + name;
+    }
+    const std::string name = name_of(*app);
+    words[name] = flags.substr(1) + " --help";
+    const auto blank = name.find(' ');
+    const std::string group = name.substr(0, blank);
+    first.insert(group);
+    if (blank != name.npos) {
+      words[group] += (words[group].empty() ? "" : " ") + name.substr(blank + 1);
+    }
+  }
+  for (const std::string& name : first) words[""] += name + " ";
+  words[""] += "--help --version";
+  return words;
+}
+
+/// One function for both shells: zsh runs it through bashcompinit.
+std::string completion_function(const Commands& commands) {
+  std::string out =
+      "_leasehold() {\n"
+      "  local word words= command= current=${COMP_WORDS[COMP_CWORD]}\n"
+      "  # The command so far: the words before the cursor that are no flags.\n"
+      "  for word in \"${COMP_WORDS[@]:1:COMP_CWORD-1}\"; do\n"
+      "    case \"$command $word\" in\n";
+  std::string known;
+  for (const auto& [name, words] : words_after(commands)) {
+    if (name.empty()) continue;
+    const std::string pattern = name.find(' ') == name.npos ? " " + name : name;
+    known += (known.empty() ? "      \"" : " | \"") + pattern + "\"";
+  }
+  out += known + ") command=\"${command:+$command }$word\" ;;\n    esac\n  done\n";
+  out += "  case $command in\n";
+  for (const auto& [name, words] : words_after(commands)) {
+    out += "    \"" + name + "\") words=\"" + words + "\" ;;\n";
+  }
+  out +=
+      "  esac\n"
+      "  COMPREPLY=($(compgen -W \"$words\" -- \"$current\"))\n"
+      "  # Nothing of ours: the name of a file, perhaps.\n"
+      "  [[ ${#COMPREPLY[@]} -gt 0 || $current == -* ]] || COMPREPLY=($(compgen -f -- "
+      "\"$current\"))\n"
+      "}\n";
+  return out;
+}
+
+std::string completion(const Commands& commands, const std::string& shell) {
+  if (shell == "bash") return completion_function(commands) + "complete -F _leasehold leasehold\n";
+  if (shell == "zsh") {
+    return "#compdef leasehold\nautoload -U +X bashcompinit && bashcompinit\n" +
+           completion_function(commands) + "complete -F _leasehold leasehold\n";
+  }
+  throw InvalidArgument("SHELL of " + worker::shown(shell) + ": allowed are bash and zsh");
+}
+
+/// A text for troff: nothing in it is a command.
+std::string roff(const std::string& text) {
+  std::string out;
+  for (const char c : text) {
+    if (c == '\\') {
+      out += "\\e";
+    } else if (c == '-') {
+      out += "\\-";
+    } else if (c == '\'') {
+      out += "\\(aq";
+    } else if (c == '.' && (out.empty() || out.back() == '\n')) {
+      out += "\\&.";
+    } else {
+      out += c;
+    }
+  }
+  return out;
+}
+
+/// Paragraphs; lines that begin with a blank stay lines.
+std::string roff_paragraphs(const std::string& text) {
+  std::string out;
+  std::istringstream lines(text);
+  for (std::string line; std::getline(lines, line);) {
+    if (line.empty()) {
+      out += ".PP\n";
+    } else if (line.starts_with(' ')) {
+      out += ".br\n" + roff(line.substr(line.find_first_not_of(' '))) + "\n";
+    } else {
+      out += roff(line) + "\n";
+    }
+  }
+  return out;
+}
+
+std::string roff_examples(const std::string& examples) {
+  if (examples.empty()) return "";
+  return ".PP\nExamples:\n.PP\n.nf\n.RS\n" + roff(examples) + "\n.RE\n.fi\n";
+}
+
+std::string roff_options(const CLI::App& app, const std::string& group) {
+  std::string out;
+  for (const CLI::Option* option : options_of(app)) {
+    if (option->get_group() != group) continue;
+    out +=
+        ".TP\n\\fB" + roff(usage_of(*option)) + "\\fR\n" + roff(option->get_description()) + "\n";
+  }
+  return out;
+}
+
+std::string manual(const Commands& commands) {
+  const CommandText& text = commands.text_of(commands.root());
+  std::string out = ".TH LEASEHOLD 1 \"\" \"leasehold " + std::string(version()) +
+                    "\" \"User Commands\"\n.SH NAME\nleasehold \\- " + roff(text.summary) +
+                    "\n.SH SYNOPSIS\n.B leasehold\n.I COMMAND\n[OPTIONS]\n.SH DESCRIPTION\n" +
+                    roff_paragraphs(text.details) + roff_examples(text.examples);
+  out += ".SH STORES\n" + roff_paragraphs(stores_text) + roff_options(commands.root(), "Stores");
+  out += ".SH COMMANDS\n";
+  for (const CLI::App* app : commands_below(commands.root())) {
+    const CommandText& own = commands.text_of(*app);
+    out += ".SS " + roff(name_of(*app)) + "\n" +
+           roff_paragraphs(own.details.empty() ? own.summary + "." : own.details) +
+           roff_options(*app, "Options") + roff_examples(own.examples);
+  }
+  out += ".SH EXIT STATUS\n.nf\n" + roff(exit_codes_text) + "\n.fi\n";
+  out +=
+      ".SH ENVIRONMENT\n.TP\n.B NO_COLOR\nIf it is set, no colours are used on a terminal "
+      "either.\n";
+  return out + ".SH SEE ALSO\nleaseholdd \\-\\-help\n";
+}
+
+}  // namespace
+
+void add_documentation(Commands& commands) {
+  auto shell = std::make_shared<std::string>();
+  CLI::App& app =
+      commands.add(commands.root(),
+                   {.name = "completion",
+                    .summary = "Completion for a shell",
+                    .details = "Prints what makes a shell complete the words of leasehold.",
+                    .examples = "source <(leasehold completion bash)\n"
+                                "leasehold completion zsh > ~/.zfunc/_leasehold"},
+                   {}, [shell, &commands](Session& session) {
+                     const std::string script = completion(commands, *shell);
+                     if (session.json) {
+                       Session::print({{"shell", *shell}, {"script", script}});
+                     } else {
+                       std::cout << script;
+                     }
+                     return ExitCode::done;
+                   });
+  app.add_option("SHELL", *shell, "bash or zsh")->required();
+
+  commands.add_hidden("man", [&commands](Session&) {
+    std::cout << manual(commands);
+    return ExitCode::done;
+  });
+
+  commands.add(commands.root(),
+               {.name = "version",
+                .summary = "Say the version",
+                .details = "",
+                .examples = "leasehold version --json"},
+               {}, [](Session& session) {
+                 if (session.json) {
+                   Session::print({{"version", version()}});
+                 } else {
+                   std::cout << "leasehold " << version() << "\n";
+                 }
+                 return ExitCode::done;
+               });
+}
+
+}  // namespace leasehold::cli

@@ -1,0 +1,291 @@
+// leasehold enqueue: one task by flags, or many as NDJSON.
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <iostream>
+#include <iterator>
+
+#include "commands.hpp"
+#include "leasehold/errors.hpp"
+#include "leasehold/task_queue.hpp"
+#include "tasks/validation.hpp"
+#include "text.hpp"
+#include "worker/secrets.hpp"
+
+namespace leasehold::cli {
+namespace {
+
+using nlohmann::json;
+using nlohmann::ordered_json;
+using namespace std::chrono_literals;
+
+constexpr std::size_t batch_size = 1'000;
+constexpr std::string_view keys_of_a_line[] = {"type",  "payload",      "priority",  "run_at",
+                                               "delay", "max_attempts", "unique_key"};
+
+struct EnqueueOptions {
+  std::string type;
+  std::string from;
+  std::string payload;
+  std::string payload_file;
+  std::string priority;
+  std::string run_at;
+  std::string delay;
+  std::string max_attempts;
+  std::string unique_key;
+};
+
+std::chrono::system_clock::time_point time_of(const std::string& what, const std::string& text) {
+  if (const auto time = parse_time(text)) return *time;
+  throw InvalidArgument(what + " of " + worker::shown(text) +
+                        ": allowed are times like 2026-11-16T14:31:06Z");
+}
+
+std::string read_file(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  std::string text{std::istreambuf_iterator<char>{file}, {}};
+  if (!file) throw InvalidArgument("the file " + worker::shown(path) + " can not be read");
+  return text;
+}
+
+/// What the flags say: the one task, or what lines do not say themselves.
+NewTask task_of(const EnqueueOptions& options) {
+  NewTask task;
+  task.type = options.type;
+  if (!options.payload.empty()) task.payload = options.payload;
+  if (!options.payload_file.empty()) task.payload = read_file(options.payload_file);
+  if (!options.priority.empty()) {
+    task.priority =
+        static_cast<int>(parse_number("--priority", options.priority, -1'000'000, 1'000'000));
+  }
+  if (!options.run_at.empty()) task.run_at = time_of("--run-at", options.run_at);
+  if (!options.delay.empty()) task.delay = parse_duration("--delay", options.delay, 0ms, ten_years);
+  if (!options.max_attempts.empty()) {
+    task.max_attempts =
+        static_cast<int>(parse_number("--max-attempts", options.max_attempts, 1, 1'000'000));
+  }
+  task.unique_key = options.unique_key;
+  return task;
+}
+
+std::string text_in(const json& value, const std::string& key) {
+  if (value.is_string()) return value.get<std::string>();
+  throw InvalidArgument(key + " has to be a string");
+}
+
+int number_in(const json& value, const std::string& key) {
+  if (value.is_number_integer()) {
+    const auto number = value.get<std::int64_t>();
+    if (number >= -1'000'000 && number <= 1'000'000) return static_cast<int>(number);
+  }
+  throw InvalidArgument(key + " has to be a whole number from -1000000 to 1000000");
+}
+
+/// One line of NDJSON over the defaults. Throws InvalidArgument.
+NewTask parse_line(const std::string& line, const NewTask& defaults) {
+  // Of the ordered kind: a payload keeps the order of its members.
+  const ordered_json object = ordered_json::parse(line, nullptr, false);
+  if (object.is_discarded()) throw InvalidArgument("this is not JSON: " + worker::shown(line));
+  if (!object.is_object()) throw InvalidArgument("this is no JSON object: " + worker::shown(line));
+  NewTask task = defaults;
+  for (const auto& [key, value] : object.items()) {
+    if (std::ranges::find(keys_of_a_line, key) == std::end(keys_of_a_line)) {
+      throw InvalidArgument("unknown key " + worker::shown(key) +
+                            ": allowed are type, payload, priority, run_at, delay, max_attempts "
+                            "and unique_key");
+    }
+    if (key == "payload") task.payload = value.dump();
+    if (value.is_null()) continue;  // as good as not there: databases write all columns
+    if (key == "type") task.type = text_in(value, key);
+    if (key == "priority") task.priority = number_in(value, key);
+    if (key == "run_at") task.run_at = time_of(key, text_in(value, key));
+    if (key == "delay") task.delay = parse_duration(key, text_in(value, key), 0ms, ten_years);
+    if (key == "max_attempts") task.max_attempts = number_in(value, key);
+    if (key == "unique_key") task.unique_key = text_in(value, key);
+  }
+  if (task.type.empty()) throw InvalidArgument("there is no type, neither here nor as an argument");
+  // Here and not by the queue, which would not know the line.
+  check_new_tasks({&task, 1}, TaskQueueOptions{}.largest_payload);
+  return task;
+}
+
+/// Calls `take(task, line number, bytes so far)` for every line that is not empty. Throws Failure,
+/// naming the line.
+template <typename Take>
+void each_task(std::istream& input, const std::string& name, const NewTask& defaults, Take take) {
+  std::string line;
+  std::uint64_t bytes = 0;
+  for (std::uint64_t number = 1; std::getline(input, line); ++number) {
+    bytes += line.size() + 1;
+    if (line.find_first_not_of(" \t\r") == line.npos) continue;
+    NewTask task;
+    try {
+      task = parse_line(line, defaults);
+    } catch (const InvalidArgument& error) {
+      throw Failure(ExitCode::misused, name + ":" + std::to_string(number) + ": " + error.what());
+    }
+    take(std::move(task), number, bytes);
+  }
+  if (input.bad()) throw Failure(ExitCode::failed, name + " can not be read");
+}
+
+/// Sends tasks batch by batch, and knows how far it has come.
+class Sender {
+ public:
+  explicit Sender(TaskQueue queue) : queue_(std::move(queue)) {}
+
+  void add(NewTask task, std::uint64_t line) {
+    batch_.push_back(std::move(task));
+    last_line_ = line;
+    if (batch_.size() == batch_size) flush();
+  }
+
+  void flush() {
+    if (batch_.empty()) return;
+    for (const Enqueued& answer : queue_.enqueue(batch_)) {
+      ++(answer.outcome == Enqueued::Outcome::added ? added_ : existed_);
+    }
+    batch_.clear();
+    sent_line_ = last_line_;
+  }
+
+  std::uint64_t added() const { return added_; }
+  std::uint64_t existed() const { return existed_; }
+  /// The last line that is in the store.
+  std::uint64_t sent_line() const { return sent_line_; }
+
+ private:
+  TaskQueue queue_;
+  std::vector<NewTask> batch_;
+  std::uint64_t added_ = 0;
+  std::uint64_t existed_ = 0;
+  std::uint64_t last_line_ = 0;
+  std::uint64_t sent_line_ = 0;
+};
+
+std::ifstream open(const std::string& path) {
+  std::ifstream file(path);
+  if (!file || std::filesystem::is_directory(path)) {
+    throw InvalidArgument("the file " + worker::shown(path) + " can not be read");
+  }
+  return file;
+}
+
+/// The message of an error in the middle says where to go on.
+[[noreturn]] void fail_in_the_middle(const Sender& sender, const Failure& failure) {
+  const std::string next = std::to_string(sender.sent_line() + 1);
+  throw Failure(failure.code(), failure.what(),
+                sender.sent_line() == 0
+                    ? "Nothing was added"
+                    : with_commas(sender.added()) + " were added before; go on from line " + next +
+                          ", e.g. with tail -n +" + next);
+}
+
+ExitCode enqueue_many(Session& session, const EnqueueOptions& options) {
+  const NewTask defaults = task_of(options);
+  const bool from_input = options.from == "-";
+  const std::string name = from_input ? "standard input" : options.from;
+  std::uint64_t size = 0;
+  std::ifstream file;
+  if (!from_input) {
+    // All of it is looked at before anything is sent: a file with a bad line adds nothing.
+    file = open(options.from);
+    try {
+      each_task(file, name, defaults,
+                [&](NewTask&&, std::uint64_t, std::uint64_t bytes) { size = bytes; });
+    } catch (const Failure& failure) {
+      throw Failure(failure.code(), failure.what(), "Nothing was added");
+    }
+    file = open(options.from);
+  }
+  Sender sender(session.stores.tasks());
+  try {
+    Progress progress("adding", size);
+    each_task(from_input ? std::cin : file, name, defaults,
+              [&](NewTask&& task, std::uint64_t line, std::uint64_t bytes) {
+                sender.add(std::move(task), line);
+                progress.show(bytes, with_commas(sender.added()) + " added");
+              });
+    sender.flush();
+  } catch (const Failure& failure) {
+    sender.flush();  // the good lines before
+    fail_in_the_middle(sender, failure);
+  } catch (const Unavailable& error) {
+    fail_in_the_middle(sender, {ExitCode::unreachable, error.what()});
+  } catch (const OutcomeUnknown& error) {
+    fail_in_the_middle(sender, {ExitCode::unknown, error.what()});
+  }
+  if (session.json) {
+    Session::print({{"added", sender.added()}, {"existed", sender.existed()}});
+    return ExitCode::done;
+  }
+  std::cout << with_commas(sender.added()) << " added";
+  if (sender.existed() > 0) {
+    std::cout << ", " << with_commas(sender.existed())
+              << " not: a living task has the same unique key";
+  }
+  std::cout << "\n";
+  return ExitCode::done;
+}
+
+ExitCode enqueue_one(Session& session, const EnqueueOptions& options) {
+  if (options.type.empty()) {
+    throw Failure(ExitCode::misused, "neither a TYPE nor --from",
+                  "Name the type of the task, or a file of tasks with --from FILE");
+  }
+  if (!options.payload.empty() && !options.payload_file.empty()) {
+    throw InvalidArgument("--payload and --payload-file exclude each other");
+  }
+  const NewTask task = task_of(options);
+  const Enqueued answer = session.stores.tasks().enqueue(task);
+  if (session.json) {
+    Session::print({{"id", answer.id.value}, {"outcome", to_string(answer.outcome)}});
+  } else if (answer.outcome == Enqueued::Outcome::added) {
+    std::cout << "task " << answer.id << " added\n";
+  } else {
+    std::cout << "not added: task " << answer.id << " lives and has the same unique key\n";
+  }
+  return ExitCode::done;
+}
+
+}  // namespace
+
+void add_enqueue(Commands& commands) {
+  auto options = std::make_shared<EnqueueOptions>();
+  CLI::App& app = commands.add(
+      commands.root(),
+      {.name = "enqueue",
+       .summary = "Add a task, or many from a file",
+       .details =
+           "Adds one task of a TYPE, or with --from one for each line of a file: JSON objects with "
+           "the keys type, payload, priority, run_at, delay, max_attempts and unique_key. What a "
+           "line does not say, the flags say.\n\n"
+           "A file with a bad line adds nothing. Standard input is read as it comes: the lines "
+           "before a bad one are added, and the message says where to go on.",
+       .examples = "leasehold enqueue mail --payload '{\"to\":7}'\n"
+                   "leasehold enqueue report --delay 2h --unique-key report:today\n"
+                   "leasehold enqueue --from tasks.ndjson\n"
+                   "generate-tasks | leasehold enqueue video --from - --json"},
+      {.tasks = true}, [options](Session& session) {
+        return options->from.empty() ? enqueue_one(session, *options)
+                                     : enqueue_many(session, *options);
+      });
+  app.add_option("TYPE", options->type, "Which handler it is for");
+  app.add_option("--from", options->from, "One task for each line (NDJSON); - is standard input")
+      ->type_name("FILE");
+  app.add_option("--payload", options->payload, "What the handler gets [{}]")->type_name("JSON");
+  app.add_option("--payload-file", options->payload_file, "The same from a file")
+      ->type_name("FILE");
+  app.add_option("--priority", options->priority, "Higher goes first [0]")->type_name("NUMBER");
+  app.add_option("--run-at", options->run_at, "Not before, like 2026-11-16T14:31:06Z")
+      ->type_name("TIME");
+  app.add_option("--delay", options->delay, "Not before this much later, like 30s, 5m or 2h")
+      ->type_name("TIME");
+  app.add_option("--max-attempts", options->max_attempts, "How often it is tried [10]")
+      ->type_name("NUMBER");
+  app.add_option("--unique-key", options->unique_key,
+                 "Add nothing while a task with this key is pending or leased")
+      ->type_name("TEXT");
+}
+
+}  // namespace leasehold::cli

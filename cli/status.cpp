@@ -1,0 +1,93 @@
+// leasehold status and top: one screen about everything, once or again and again.
+#include <algorithm>
+#include <iostream>
+
+#include "commands.hpp"
+#include "snapshot.hpp"
+#include "text.hpp"
+
+namespace leasehold::cli {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::steady_clock;
+using namespace std::chrono_literals;
+
+constexpr std::size_t status_rows = 10;
+
+ExitCode status(Session& session) {
+  const Snapshot snapshot = Observer(session.stores).look();
+  if (session.json) {
+    Session::print(as_json(snapshot));
+  } else {
+    std::cout << render(snapshot, session.terminal, status_rows);
+  }
+  return snapshot.code;
+}
+
+struct TopOptions {
+  std::string interval = "1s";
+};
+
+std::string head_line(const Terminal& terminal, SortBy sort_by, milliseconds interval) {
+  return terminal.paint(Colour::bold, "leasehold top") + "  every " + brief(interval) +
+         ", sorted by " + (sort_by == SortBy::name ? "name" : "number") +
+         "   s: sort, +/-: faster/slower, q: quit\n\n";
+}
+
+ExitCode top(Session& session, const TopOptions& options) {
+  milliseconds interval = parse_duration("--interval", options.interval, 100ms, 1h);
+  // One look, for a pipe or a program: nobody is there to press a key.
+  if (session.json || !session.terminal.interactive() || !can_ask()) return status(session);
+  Observer observer(session.stores);
+  SortBy sort_by = SortBy::name;
+  const FullScreen screen;
+  while (true) {
+    const Snapshot snapshot = observer.look();
+    const auto shown_at = steady_clock::now();
+    while (true) {
+      // Three tables, and what stands around them.
+      const std::size_t rows = (std::max<std::size_t>(session.terminal.rows(), 23) - 14) / 3;
+      FullScreen::draw(head_line(session.terminal, sort_by, interval) +
+                       render(snapshot, session.terminal, rows, sort_by));
+      const auto left = std::chrono::ceil<milliseconds>(shown_at + interval - steady_clock::now());
+      const auto key = FullScreen::key(std::max(left, 0ms));
+      if (!key) break;
+      if (*key == 'q') return ExitCode::done;
+      if (*key == 's') sort_by = sort_by == SortBy::name ? SortBy::number : SortBy::name;
+      if (*key == '+') interval = std::max<milliseconds>(100ms, interval / 2);
+      if (*key == '-') interval = std::min<milliseconds>(1h, interval * 2);
+    }
+  }
+}
+
+}  // namespace
+
+void add_status(Commands& commands) {
+  commands.add(commands.root(),
+               {.name = "status",
+                .summary = "One screen: locks, tasks by type and state, workers, expired leases",
+                .details = "Shows the locks that are held, waited for and stale, the tasks by type "
+                           "and state (counted up to 10,000 each, then with a +), how long the "
+                           "oldest has been due, the workers that have leases now, and leases that "
+                           "expired and were not taken back. Exit code 4 if a store does not "
+                           "answer.",
+                .examples = "leasehold status\nleasehold status --json | jq .tasks.expired_leases"},
+               {.locks = true, .tasks = true}, status);
+}
+
+void add_top(Commands& commands) {
+  auto options = std::make_shared<TopOptions>();
+  CLI::App& app = commands.add(
+      commands.root(),
+      {.name = "top",
+       .summary = "The same as status, live",
+       .details = "Shows what status shows, redrawn in place. Keys: s sorts by name or number, + "
+                  "and - look more or less often, q ends it. Without a terminal it prints once.",
+       .examples = "leasehold top --interval 500ms"},
+      {.locks = true, .tasks = true},
+      [options](Session& session) { return top(session, *options); });
+  app.add_option("--interval", options->interval, "Between two looks [1s]")->type_name("TIME");
+}
+
+}  // namespace leasehold::cli

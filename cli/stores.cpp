@@ -1,0 +1,111 @@
+#include "stores.hpp"
+
+#include <spdlog/logger.h>
+
+#include "exit_code.hpp"
+#include "leasehold/errors.hpp"
+#include "leasehold/redis_link.hpp"
+#include "worker/config_file.hpp"
+#include "worker/secrets.hpp"
+#include "worker/settings.hpp"
+
+namespace leasehold::cli {
+namespace {
+
+std::string first_of(std::initializer_list<std::string> values) {
+  for (const std::string& value : values) {
+    if (!value.empty()) return value;
+  }
+  return {};
+}
+
+std::string value_of(const Environment& environment, const std::string& name) {
+  const auto found = environment.find(name);
+  return found == environment.end() ? "" : found->second;
+}
+
+std::string value_of(const worker::Values& values, const std::string& key) {
+  const auto found = values.find(key);
+  return found == values.end() ? "" : found->second.text;
+}
+
+/// The general values of the file with those of the queue above them.
+worker::Values read_file(const std::string& path, const std::string& queue) {
+  if (path.empty()) {
+    if (queue.empty()) return {};
+    throw InvalidArgument("--queue " + worker::shown(queue) +
+                          " names a section of a config file, and there is no --config");
+  }
+  worker::Layer file = worker::read_config_file(path);
+  if (queue.empty()) return file.general;
+  const auto found = file.queues.find(queue);
+  if (found == file.queues.end()) {
+    throw InvalidArgument("the config file " + path + " has no section [queue " + queue + "]");
+  }
+  found->second.merge(file.general);
+  return found->second;
+}
+
+std::shared_ptr<spdlog::logger> silence() { return std::make_shared<spdlog::logger>("leasehold"); }
+
+[[noreturn]] void say_how(const char* what, const char* flag, const char* variable, const char* key,
+                          const char* example) {
+  throw Failure(ExitCode::misused, std::string("nobody said where the ") + what + " are",
+                std::string("Say it in one of three ways: --") + flag + " " + example +
+                    " (or --store sqlite:FILE), the environment variable " + variable +
+                    ", or the key " + key + " of a --config FILE");
+}
+
+}  // namespace
+
+Stores::Stores(const StoreFlags& flags, const Environment& environment) {
+  if (!flags.store.empty() && !flags.store.starts_with("sqlite:")) {
+    throw InvalidArgument("--store of " + worker::shown(flags.store) +
+                          ": allowed is sqlite:FILE; servers are named by --redis and --database");
+  }
+  const worker::Values file =
+      read_file(first_of({flags.config, value_of(environment, "LEASEHOLD_CONFIG")}), flags.queue);
+  const std::string store = value_of(environment, "LEASEHOLD_STORE");
+  redis_ = first_of({flags.redis, flags.store, value_of(environment, "LEASEHOLD_REDIS_URL"),
+                     value_of(environment, "LEASEHOLD_REDIS"), store, value_of(file, "redis")});
+  database_ =
+      first_of({flags.database, flags.store, value_of(environment, "LEASEHOLD_DATABASE_URL"),
+                value_of(environment, "LEASEHOLD_DATABASE"), store, value_of(file, "database")});
+  schema_ = first_of({flags.schema, value_of(environment, "LEASEHOLD_SCHEMA"),
+                      value_of(file, "schema"), "leasehold"});
+  try {  // not by the library, which would show a URI in the wrong place
+    worker::QueueConfig checked;
+    worker::find_setting("schema")->set_queue(checked, schema_);
+  } catch (const InvalidArgument& error) {
+    throw InvalidArgument("schema " + std::string(error.what()));
+  }
+}
+
+const std::string& Stores::lock_uri() const {
+  if (!has_locks()) {
+    say_how("locks", "redis", "LEASEHOLD_REDIS_URL", "redis", "redis://HOST:6379");
+  }
+  return redis_;
+}
+
+const std::string& Stores::task_uri() const {
+  if (!has_tasks()) {
+    say_how("tasks", "database", "LEASEHOLD_DATABASE_URL", "database",
+            "postgresql://HOST/DATABASE");
+  }
+  return database_;
+}
+
+LockClient Stores::locks() const { return LockClient{lock_uri(), {.logger = silence()}}; }
+
+TaskQueue Stores::tasks() const {
+  return TaskQueue{task_uri(), {.postgres = {.schema = schema_}, .logger = silence()}};
+}
+
+std::string Stores::locks_where() const {
+  return lock_uri().starts_with("sqlite:") ? lock_uri() : connect_redis(lock_uri())->where();
+}
+
+std::string Stores::tasks_where() const { return tasks().where(); }
+
+}  // namespace leasehold::cli

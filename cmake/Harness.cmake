@@ -1,0 +1,10 @@
+# leasehold_use_harness(<target> <guard>): <guard> is the program that starts children: one of its own,
+# or /proc/self/exe for a program that is its own guard. harness/README.md says what is in it.
+function(leasehold_use_harness target guard)
+  foreach(name file_tail free_port postgres_server process redis_server resp_client spawn_guard
+               temp_dir)
+    target_sources(${target} PRIVATE ${PROJECT_SOURCE_DIR}/harness/${name}.cpp)
+  endforeach()
+  target_compile_definitions(${target} PRIVATE LEASEHOLD_SPAWN_GUARD="${guard}")
+  target_link_libraries(${target} PRIVATE Threads::Threads)
+endfunction()

@@ -1,0 +1,21 @@
+#pragma once
+
+#include "file_descriptor.hpp"
+
+namespace leasehold::harness {
+
+/// A loopback TCP port that is free and stays ours until the destructor, even while no server
+/// listens on it: tests running at the same time never get the same one, and the kernel never gives
+/// it to an outgoing connection, so that a server can be killed and started again on its port.
+class FreePort {
+ public:
+  FreePort();
+
+  int number() const { return number_; }
+
+ private:
+  int number_ = 0;
+  FileDescriptor reservation_;
+};
+
+}  // namespace leasehold::harness

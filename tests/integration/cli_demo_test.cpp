@@ -1,0 +1,46 @@
+// leasehold demo, small: workers are killed, and everything is done exactly once.
+#include "tests/integration/cli_fixture.hpp"
+
+namespace leasehold {
+namespace {
+
+class CliDemoTest : public ::testing::TestWithParam<On> {
+ protected:
+  static CliResult demo(std::vector<std::string> arguments) {
+    arguments.insert(arguments.begin(),
+                     {"demo", "--on", GetParam() == On::servers ? "servers" : "sqlite", "--workers",
+                      "3", "--tasks", "300", "--seconds", "3"});
+    return testing::run_cli(LEASEHOLD_CLI, arguments);
+  }
+};
+
+TEST_P(CliDemoTest, EveryTaskHasItsEffectOnceWhileWorkersAreKilled) {
+  const CliResult result = demo({"--json"});
+  ASSERT_EQ(result.code, 0) << result;
+  const auto ledger = result.json();
+  EXPECT_EQ(ledger["tasks"], 300);
+  EXPECT_EQ(ledger["effects"], 300);
+  EXPECT_GE(ledger["executions"], 300);
+  EXPECT_EQ(ledger["lost"], 0);
+  EXPECT_EQ(ledger["doubled"], 0);
+  EXPECT_EQ(ledger["lock_violations"], 0);
+  EXPECT_EQ(ledger["as_promised"], true);
+  EXPECT_GT(ledger["kills"].get<int>() + ledger["freezes"].get<int>(), 0) << result;
+}
+
+TEST_P(CliDemoTest, InAPipeItIsPlainTextOf80Columns) {
+  const CliResult result = demo({"--seed", "1"});
+  ASSERT_EQ(result.code, 0) << result;
+  EXPECT_EQ(result.err, "");
+  EXPECT_FALSE(contains(result.out, "\x1b")) << result;
+  EXPECT_FALSE(contains(result.out, "\r")) << result;
+  EXPECT_TRUE(contains(result.out, "Everything as promised")) << result;
+  std::istringstream lines(result.out);
+  for (std::string line; std::getline(lines, line);) EXPECT_LE(line.size(), 80u) << line;
+}
+
+INSTANTIATE_TEST_SUITE_P(On, CliDemoTest, ::testing::Values(On::servers, On::sqlite),
+                         name_of_store);
+
+}  // namespace
+}  // namespace leasehold

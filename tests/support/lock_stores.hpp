@@ -1,0 +1,209 @@
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <array>
+#include <filesystem>
+#include <memory>
+#include <string>
+
+#include "sqlite/database.hpp"
+#include "support/random.hpp"
+#include "tests/support/lock_test_helpers.hpp"
+#include "tests/support/redis_server.hpp"
+#include "tests/support/temp_dir.hpp"
+
+// The same tests on every store: TEST_P of a fixture that derives from OnEveryStore, and
+// ON_EVERY_STORE(Fixture) or, for tests that start processes, ON_STORES_OF_PROCESSES(Fixture).
+
+namespace leasehold::testing {
+
+enum class StoreKind { redis, sqlite_memory, sqlite_file };
+
+inline std::string to_name(StoreKind kind) {
+  switch (kind) {
+    case StoreKind::redis:
+      return "Redis";
+    case StoreKind::sqlite_memory:
+      return "SqliteMemory";
+    case StoreKind::sqlite_file:
+      break;
+  }
+  return "SqliteFile";
+}
+
+/// Where the locks of one test are kept, with a look at it from outside. Nothing may be left there
+/// when it is destroyed.
+class LockStoreUnderTest {
+ public:
+  enum class Server {
+    shared,  ///< with all tests of the program
+    own,
+  };
+
+  explicit LockStoreUnderTest(StoreKind kind, Server server = Server::shared) : kind_(kind) {
+    if (kind == StoreKind::redis) {
+      if (server == Server::own) own_ = std::make_unique<RedisServer>();
+      uri_ = redis().uri();
+      return;
+    }
+    uri_ = kind == StoreKind::sqlite_file ? "sqlite:" + file().string()
+                                          : "sqlite::memory:" + random_hex(8);
+    // Also keeps what is in memory.
+    database_ = sqlite::open_database(*sqlite::parse_sqlite_uri(uri_),
+                                      {.timeout = patience,
+                                       .schema = {.kind = "peek", .migrations = no_tables},
+                                       .durability = sqlite::Durability::process_crash});
+  }
+
+  ~LockStoreUnderTest() {
+    if (database_ || own_) expect_nothing_left();
+  }
+
+  StoreKind kind() const { return kind_; }
+  bool is_redis() const { return kind_ == StoreKind::redis; }
+  const std::string& uri() const { return uri_; }
+  std::filesystem::path file() const { return dir_.path() / "locks.db"; }
+  /// For tests of Redis itself.
+  RedisEndpoint& redis() const {
+    if (own_) return *own_;
+    return shared_redis();
+  }
+
+  /// Whether anybody holds it, was granted it, or left a record.
+  bool has_lock(const std::string& name) const {
+    if (is_redis()) return key_exists(redis(), key_of(name));
+    return number<holders>(name) > 0;
+  }
+  std::int64_t in_line(const std::string& name) const {
+    if (is_redis()) return redis().command({"ZCARD", key_of(name) + ":line"}).integer;
+    return number<waiters>(name);
+  }
+  /// Whether a token of this lock is remembered.
+  bool has_token(const std::string& name) const {
+    if (is_redis()) return key_exists(redis(), fence_key_of(name));
+    return number<tokens>(name) > 0;
+  }
+  /// The number of permits that counts.
+  std::int64_t permits(const std::string& name) const {
+    if (is_redis()) {
+      return std::stoll(redis().command({"HGET", key_of(name) + ":book", "#limit"}).string);
+    }
+    return number<permit_count>(name);
+  }
+
+  /// What somebody might do from outside.
+  void delete_lock(const std::string& name) const {
+    if (is_redis()) {
+      redis().command({"DEL", key_of(name)});
+    } else {
+      change<remove_holders>(name);
+    }
+  }
+  void forget_token(const std::string& name) const {
+    if (is_redis()) {
+      redis().command({"DEL", fence_key_of(name)});
+    } else {
+      change<remove_token>(name);
+    }
+  }
+  /// Of a store of its own.
+  void lose_all_data() const {
+    if (own_) own_->command({"FLUSHALL"});
+    if (kind_ == StoreKind::sqlite_file) std::filesystem::remove(file());
+    if (kind_ == StoreKind::sqlite_memory) {
+      change<remove_holders>("");
+      change<remove_token>("");
+    }
+  }
+
+  /// Nothing but tokens, which are forgotten in the end, may be left of locks that nobody holds.
+  void expect_nothing_left() const {
+    if (is_redis())
+      return testing::expect_nothing_left(redis(), own_ ? "*" : "lh:{" + name_prefix() + "*");
+    EXPECT_EQ(number<everything>(""), 0) << "left behind";
+  }
+  /// The same for locks whose names begin like this.
+  void expect_nothing_left_of(const std::string& name) const {
+    if (is_redis()) return testing::expect_nothing_left(redis(), "lh:{" + name + "*");
+    EXPECT_EQ(number<everything>(name), 0) << "left behind";
+  }
+
+ private:
+  static constexpr EmbeddedText no_table{"0001_none", "", "SELECT 1"};
+  static constexpr std::array no_tables{&no_table};
+  static constexpr EmbeddedText holders{
+      "", "", "SELECT count(*) FROM lock_claims WHERE name = ?1 AND state <> 'waiting'"};
+  static constexpr EmbeddedText waiters{
+      "", "", "SELECT count(*) FROM lock_claims WHERE name = ?1 AND state = 'waiting'"};
+  static constexpr EmbeddedText tokens{"", "", "SELECT count(*) FROM lock_tokens WHERE name = ?1"};
+  static constexpr EmbeddedText permit_count{"", "",
+                                             "SELECT permits FROM lock_tokens WHERE name = ?1"};
+  static constexpr EmbeddedText everything{
+      "", "",
+      "SELECT (SELECT count(*) FROM lock_claims WHERE substr(name, 1, length(?1)) = ?1)"
+      "     + (SELECT count(*) FROM lock_tokens WHERE substr(name, 1, length(?1)) = ?1"
+      "        AND (permits IS NOT NULL OR place IS NOT NULL))"};
+  static constexpr EmbeddedText remove_holders{
+      "", "", "DELETE FROM lock_claims WHERE (name = ?1 OR ?1 = '') AND state <> 'waiting'"};
+  static constexpr EmbeddedText remove_token{"", "",
+                                             "DELETE FROM lock_tokens WHERE name = ?1 OR ?1 = ''"};
+
+  template <const EmbeddedText& sql>
+  std::int64_t number(const std::string& name) const {
+    return database_->read([&](sqlite::Transaction& transaction) {
+      auto row = transaction.prepare(sql, name);
+      row.step();
+      return row.integer(0);
+    });
+  }
+  template <const EmbeddedText& sql>
+  void change(const std::string& name) const {
+    database_->write([&](sqlite::Transaction& transaction) { transaction.execute(sql, name); });
+  }
+
+  const StoreKind kind_;
+  std::unique_ptr<RedisServer> own_;
+  TempDir dir_;
+  std::string uri_;
+  std::shared_ptr<sqlite::Database> database_;
+};
+
+/// The base of fixtures.
+class OnEveryStore : public ::testing::TestWithParam<StoreKind> {
+ protected:
+  LockStoreUnderTest store{GetParam()};
+};
+
+/// For tests that count or flush what is there.
+class OnEveryStoreOfItsOwn : public ::testing::TestWithParam<StoreKind> {
+ protected:
+  LockStoreUnderTest store{GetParam(), LockStoreUnderTest::Server::own};
+};
+
+/// For what is about Redis itself.
+class OnRedis : public ::testing::Test {
+ protected:
+  LockStoreUnderTest store{StoreKind::redis};
+};
+class OnARedisOfItsOwn : public ::testing::Test {
+ protected:
+  LockStoreUnderTest store{StoreKind::redis, LockStoreUnderTest::Server::own};
+};
+
+inline std::string name_of_store(const ::testing::TestParamInfo<StoreKind>& info) {
+  return to_name(info.param);
+}
+
+#define ON_EVERY_STORE(Fixture)                                                              \
+  INSTANTIATE_TEST_SUITE_P(                                                                  \
+      , Fixture,                                                                             \
+      ::testing::Values(StoreKind::redis, StoreKind::sqlite_memory, StoreKind::sqlite_file), \
+      ::leasehold::testing::name_of_store)
+
+/// Memory is not shared between processes.
+#define ON_STORES_OF_PROCESSES(Fixture)                                                            \
+  INSTANTIATE_TEST_SUITE_P(, Fixture, ::testing::Values(StoreKind::redis, StoreKind::sqlite_file), \
+                           ::leasehold::testing::name_of_store)
+
+}  // namespace leasehold::testing

@@ -1,0 +1,13 @@
+#pragma once
+
+#include <map>
+#include <string>
+
+namespace leasehold::worker {
+
+using Environment = std::map<std::string, std::string>;
+
+/// The variables of this process that begin with LEASEHOLD_ and are not empty.
+Environment our_environment();
+
+}  // namespace leasehold::worker
