@@ -6,7 +6,7 @@
 #include <thread>
 
 #include "tests/support/fault_proxy.hpp"
-#include "tests/support/lock_test_helpers.hpp"
+#include "tests/support/lock_stores.hpp"
 
 namespace leasehold::testing {
 namespace {
@@ -15,9 +15,10 @@ using namespace std::chrono_literals;
 using std::chrono::microseconds;
 using std::chrono::steady_clock;
 
-class LockCancelTest : public ::testing::Test {
+template <class Store>
+class LockCancelFixture : public Store {
  protected:
-  void TearDown() override { expect_nothing_left(redis); }
+  void TearDown() override { this->store.expect_nothing_left(); }
 
   /// Acquires and cancels after a random time of up to `longest`, `times` times. A lock that was
   /// granted first is released.
@@ -50,12 +51,19 @@ class LockCancelTest : public ::testing::Test {
     return record && record->runner != holder.runner().str();
   }
 
-  RedisServer redis;
   std::atomic<int> granted = 0;
   std::atomic<int> cancelled = 0;
 };
 
-TEST_F(LockCancelTest, UncontendedAThousandTimes) {
+class LockCancelTest : public LockCancelFixture<OnEveryStoreOfItsOwn> {};
+ON_EVERY_STORE(LockCancelTest);
+
+class RedisLockCancelTest : public LockCancelFixture<OnARedisOfItsOwn> {
+ protected:
+  RedisEndpoint& redis = store.redis();
+};
+
+TEST_F(RedisLockCancelTest, UncontendedAThousandTimes) {
   LockClient client{redis.uri(), as_new_runner()};
   LockClient observer{redis.uri(), as_new_runner()};
   client.acquire("lock");
@@ -71,9 +79,9 @@ TEST_F(LockCancelTest, UncontendedAThousandTimes) {
   EXPECT_EQ(client.stats().heartbeats_active, 0U);
 }
 
-TEST_F(LockCancelTest, ContendedAThousandTimes) {
-  LockClient holder{redis.uri(), as_new_runner()};
-  LockClient client{redis.uri(), as_new_runner()};
+TEST_P(LockCancelTest, ContendedAThousandTimes) {
+  LockClient holder{store.uri(), as_new_runner()};
+  LockClient client{store.uri(), as_new_runner()};
   std::stop_source done;
   std::jthread coming_and_going{[&] {
     while (!done.stop_requested()) {
@@ -98,9 +106,9 @@ TEST_F(LockCancelTest, ContendedAThousandTimes) {
   EXPECT_EQ(client.stats().waiting, 0U);
 }
 
-TEST_F(LockCancelTest, WhileTheLockIsHeldAllTheTime) {
-  LockClient holder{redis.uri(), as_new_runner()};
-  LockClient client{redis.uri(), as_new_runner()};
+TEST_P(LockCancelTest, WhileTheLockIsHeldAllTheTime) {
+  LockClient holder{store.uri(), as_new_runner()};
+  LockClient client{store.uri(), as_new_runner()};
   Lock lock = holder.acquire("lock").value();
   cancel_at_random(client, "lock", 200, 3ms, 1);
   EXPECT_EQ(granted, 0);
@@ -109,7 +117,7 @@ TEST_F(LockCancelTest, WhileTheLockIsHeldAllTheTime) {
   EXPECT_FALSE(holder.status("lock"));
 }
 
-TEST_F(LockCancelTest, WhileTheRequestIsOnItsWay) {
+TEST_F(RedisLockCancelTest, WhileTheRequestIsOnItsWay) {
   FaultProxy proxy{redis.port()};
   LockClient client{redis.uri_through(proxy.port()), as_new_runner()};
   LockClient observer{redis.uri(), as_new_runner()};
@@ -130,7 +138,7 @@ TEST_F(LockCancelTest, WhileTheRequestIsOnItsWay) {
   EXPECT_GT(cancelled, 0);
 }
 
-TEST_F(LockCancelTest, AfterTheReplyToAnAttemptWasLost) {
+TEST_F(RedisLockCancelTest, AfterTheReplyToAnAttemptWasLost) {
   FaultProxy proxy{redis.port()};
   auto options = as_new_runner();
   options.redis.command_timeout = 200ms;

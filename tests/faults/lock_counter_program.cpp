@@ -1,6 +1,6 @@
 // Counts in a file that nothing but a lock protects.
 //
-//     lock_counter_program <redis uri> <lock name> <file> <threads> <rounds>
+//     lock_counter_program <uri> <lock name> <file> <threads> <rounds>
 //
 // Each thread adds 1 to the number in the file, `rounds` times. The file also holds the token of
 // the grant under which it was written last. Ends with 1 if a token went back.

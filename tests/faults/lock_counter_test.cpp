@@ -3,7 +3,7 @@
 
 #include <fstream>
 
-#include "tests/support/lock_test_helpers.hpp"
+#include "tests/support/lock_stores.hpp"
 #include "tests/support/process.hpp"
 #include "tests/support/temp_dir.hpp"
 
@@ -14,7 +14,10 @@ using namespace std::chrono_literals;
 
 CHECK_NO_KEY_IS_LEFT();
 
-TEST(LockCounterTest, NothingIsLostWith64ThreadsIn4Processes) {
+class LockCounterTest : public OnEveryStore {};
+ON_TWO_STORES(LockCounterTest);
+
+TEST_P(LockCounterTest, NothingIsLostWith64ThreadsIn4Processes) {
   constexpr int processes = 4;
   constexpr int threads = 16;
   constexpr int rounds = 15;
@@ -25,9 +28,9 @@ TEST(LockCounterTest, NothingIsLostWith64ThreadsIn4Processes) {
 
   std::vector<std::unique_ptr<Process>> running;
   for (int i = 0; i < processes; ++i) {
-    running.push_back(std::make_unique<Process>(std::vector<std::string>{
-        LEASEHOLD_TEST_PROGRAMS "/lock_counter_program", shared_redis().uri(), name, file,
-        std::to_string(threads), std::to_string(rounds)}));
+    running.push_back(std::make_unique<Process>(
+        std::vector<std::string>{LEASEHOLD_TEST_PROGRAMS "/lock_counter_program", store.uri(), name,
+                                 file, std::to_string(threads), std::to_string(rounds)}));
   }
   for (const auto& process : running) EXPECT_EQ(process->wait(120s), ExitStatus{});
 

@@ -1,6 +1,6 @@
 // Holds a lock, in a process of its own that a test can stop and kill.
 //
-//     lock_holder_program <redis uri> <lock name> <ttl in ms> [<runner id file>]
+//     lock_holder_program <uri> <lock name> <ttl in ms> [<runner id file>]
 //
 // Says "held <token> <runner id>", then answers each line of its input:
 //     valid      "valid" or "invalid"

@@ -6,6 +6,7 @@
 #include <sstream>
 
 #include "tests/support/line_test_helpers.hpp"
+#include "tests/support/lock_stores.hpp"
 #include "tests/support/process.hpp"
 
 namespace leasehold::testing {
@@ -17,8 +18,8 @@ using Clock = std::chrono::steady_clock;
 /// The program lock_line_program.
 class Peer {
  public:
-  explicit Peer(const RedisEndpoint& redis)
-      : process({LEASEHOLD_TEST_PROGRAMS "/lock_line_program", redis.uri()}) {
+  explicit Peer(const std::string& uri)
+      : process({LEASEHOLD_TEST_PROGRAMS "/lock_line_program", uri}) {
     std::istringstream line{read("ready")};
     std::string ready;
     line >> ready >> runner;
@@ -74,18 +75,18 @@ class Peer {
   std::deque<std::string> unread_;
 };
 
-class LockLineProcessTest : public ::testing::Test {
+class LockLineProcessTest : public OnEveryStoreOfItsOwn {
  protected:
   void SetUp() override {
     client.acquire(name).value().release();
-    EXPECT_TRUE(all_listen(redis, listening));
+    EXPECT_TRUE(store.all_listen(listening));
   }
-  void TearDown() override { expect_nothing_left(redis); }
+  void TearDown() override { store.expect_nothing_left(); }
 
   /// A process whose client listens.
   Peer& peer() {
-    Peer& added = peers.emplace_back(redis);
-    EXPECT_TRUE(all_listen(redis, ++listening));
+    Peer& added = peers.emplace_back(store.uri());
+    EXPECT_TRUE(store.all_listen(++listening));
     return added;
   }
 
@@ -114,18 +115,18 @@ class LockLineProcessTest : public ::testing::Test {
   void kill(Peer& peer) {
     peer.process.kill(SIGKILL);
     EXPECT_TRUE(peer.process.wait(patience));
-    EXPECT_TRUE(all_listen(redis, --listening));  // Redis has heard of it
+    EXPECT_TRUE(store.all_listen(--listening));  // the store has heard of it
   }
 
-  RedisServer redis;
   std::string name = name_for_test();
   std::shared_ptr<EventRecorder> events = std::make_shared<EventRecorder>();
-  LockClient client{redis.uri(), as_new_runner(events)};
+  LockClient client{store.uri(), as_new_runner(events)};
   std::deque<Peer> peers;
   std::size_t listening = 1;  // clients
 };
+ON_TWO_STORES(LockLineProcessTest);
 
-TEST_F(LockLineProcessTest, FourProcessesGetTheLockInTheOrderInWhichTheyJoined) {
+TEST_P(LockLineProcessTest, FourProcessesGetTheLockInTheOrderInWhichTheyJoined) {
   constexpr std::size_t waiters_each = 8;
   for (int i = 0; i < 4; ++i) peer();
   // A process that the machine leaves without a core for a second is thought frozen and loses its
@@ -155,7 +156,7 @@ TEST_F(LockLineProcessTest, FourProcessesGetTheLockInTheOrderInWhichTheyJoined) 
   }
 }
 
-TEST_F(LockLineProcessTest, KilledWaitersAtTheHeadDoNotDelayTheLine) {
+TEST_P(LockLineProcessTest, KilledWaitersAtTheHeadDoNotDelayTheLine) {
   Peer& doomed = peer();
   Peer& living = peer();
   Lock lock = hold();
@@ -170,7 +171,7 @@ TEST_F(LockLineProcessTest, KilledWaitersAtTheHeadDoNotDelayTheLine) {
   living.release("d");
 }
 
-TEST_F(LockLineProcessTest, KilledWaiterInTheMiddleDoesNotDelayTheLine) {
+TEST_P(LockLineProcessTest, KilledWaiterInTheMiddleDoesNotDelayTheLine) {
   Peer& doomed = peer();
   Peer& living = peer();
   Lock lock = hold();
@@ -186,7 +187,7 @@ TEST_F(LockLineProcessTest, KilledWaiterInTheMiddleDoesNotDelayTheLine) {
   living.release("c");
 }
 
-TEST_F(LockLineProcessTest, StoppedProcessAtTheHeadDelaysTheLineOnceAndComesBackToItsPlaces) {
+TEST_P(LockLineProcessTest, StoppedProcessAtTheHeadDelaysTheLineOnceAndComesBackToItsPlaces) {
   Peer& frozen = peer();
   Peer& living = peer();
   Lock lock = hold();
@@ -217,7 +218,7 @@ TEST_F(LockLineProcessTest, StoppedProcessAtTheHeadDelaysTheLineOnceAndComesBack
   living.release("g");
 }
 
-TEST_F(LockLineProcessTest, WaiterThatDoesNotTakeItsGrantCountsAsEvicted) {
+TEST_P(LockLineProcessTest, WaiterThatDoesNotTakeItsGrantCountsAsEvicted) {
   Peer& frozen = peer();
   Lock lock = hold();
   join(frozen, "a");
@@ -232,7 +233,7 @@ TEST_F(LockLineProcessTest, WaiterThatDoesNotTakeItsGrantCountsAsEvicted) {
   frozen.release("a");
 }
 
-TEST_F(LockLineProcessTest, StoppedProcessWithoutOthersGetsTheLockWhenItGoesOn) {
+TEST_P(LockLineProcessTest, StoppedProcessWithoutOthersGetsTheLockWhenItGoesOn) {
   Peer& frozen = peer();
   Lock lock = hold();
   join(frozen, "a");
@@ -251,15 +252,14 @@ TEST_F(LockLineProcessTest, StoppedProcessWithoutOthersGetsTheLockWhenItGoesOn) 
   frozen.release(second);
 }
 
-TEST_F(LockLineProcessTest, NobodyGetsPastAStoppedWaiterWhileItsTurnLasts) {
+TEST_P(LockLineProcessTest, NobodyGetsPastAStoppedWaiterWhileItsTurnLasts) {
   // Of a lease that ended, each newcomer could help itself, if it were not for the line.
   for (const auto strategy : {OnConflict::fail_fast, OnConflict::retry, OnConflict::wait}) {
     Peer& waiter = peer();
     Lock lock = hold();
     join(waiter, "waiter");
     waiter.process.pause();
-    // The lease ends, now: the key lives on for as long as records are kept.
-    redis.command({"PEXPIRE", key_of(name), "3600000"});
+    store.shorten_lease(name, 60s);
     ASSERT_EQ(client.status(name)->state, LockState::stale);
     const auto newcomer = client.acquire(
         name, {.wait = 50ms, .on_conflict = strategy, .retry = {.retries = 2, .first = 5ms}});
@@ -270,7 +270,7 @@ TEST_F(LockLineProcessTest, NobodyGetsPastAStoppedWaiterWhileItsTurnLasts) {
   }
 }
 
-TEST_F(LockLineProcessTest, LockOfAKilledHolderGoesToTheNextInLineWhenItsLeaseEnds) {
+TEST_P(LockLineProcessTest, LockOfAKilledHolderGoesToTheNextInLineWhenItsLeaseEnds) {
   constexpr auto ttl = 2'000ms;
   Peer& holder = peer();
   Peer& other = peer();
@@ -301,7 +301,7 @@ TEST_F(LockLineProcessTest, LockOfAKilledHolderGoesToTheNextInLineWhenItsLeaseEn
   other.release("after");
 }
 
-TEST_F(LockLineProcessTest, UncleanEndIsStillReportedIfTheNextInLineIsStoppedToo) {
+TEST_P(LockLineProcessTest, UncleanEndIsStillReportedIfTheNextInLineIsStoppedToo) {
   Peer& holder = peer();
   Peer& frozen = peer();
   Peer& living = peer();
@@ -320,7 +320,7 @@ TEST_F(LockLineProcessTest, UncleanEndIsStillReportedIfTheNextInLineIsStoppedToo
   frozen.release("a");
 }
 
-TEST_F(LockLineProcessTest, StoppedHolderLosesTheLockToTheNextInLine) {
+TEST_P(LockLineProcessTest, StoppedHolderLosesTheLockToTheNextInLine) {
   Peer& holder = peer();
   holder.tell("acquire h " + name + " 2000 0 hold");
   const auto granted = holder.read_grant();
@@ -336,7 +336,7 @@ TEST_F(LockLineProcessTest, StoppedHolderLosesTheLockToTheNextInLine) {
   next.release();
 }
 
-TEST_F(LockLineProcessTest, DeadHolderAndDeadWaitersTogetherDelayTheLivingByTheLeaseOnly) {
+TEST_P(LockLineProcessTest, DeadHolderAndDeadWaitersTogetherDelayTheLivingByTheLeaseOnly) {
   constexpr auto ttl = 2'000ms;
   Peer& doomed = peer();
   Peer& living = peer();
@@ -353,7 +353,7 @@ TEST_F(LockLineProcessTest, DeadHolderAndDeadWaitersTogetherDelayTheLivingByTheL
   living.release("f");
 }
 
-TEST_F(LockLineProcessTest, StreamOfDyingWaitersDoesNotStarveTheLine) {
+TEST_P(LockLineProcessTest, StreamOfDyingWaitersDoesNotStarveTheLine) {
   Peer& living = peer();
   Lock lock = hold();
   for (int i = 0; i < 3; ++i) {

@@ -1,6 +1,6 @@
 // Waits for locks and holds them, in a process of its own that a test can stop and kill.
 //
-//     lock_line_program <redis uri>
+//     lock_line_program <uri>
 //
 // Says "ready <runner id>", then does what the lines of its input say, several at once:
 //     acquire <id> <lock name> <ttl ms> <priority> hold|pass

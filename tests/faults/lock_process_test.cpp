@@ -4,7 +4,7 @@
 #include <filesystem>
 #include <sstream>
 
-#include "tests/support/lock_test_helpers.hpp"
+#include "tests/support/lock_stores.hpp"
 #include "tests/support/process.hpp"
 #include "tests/support/temp_dir.hpp"
 
@@ -18,9 +18,9 @@ CHECK_NO_KEY_IS_LEFT();
 /// The program lock_holder_program, which has the lock when the constructor returns.
 class Holder {
  public:
-  Holder(const std::string& name, std::chrono::milliseconds ttl,
+  Holder(const LockStoreUnderTest& store, const std::string& name, std::chrono::milliseconds ttl,
          std::vector<std::string> more_arguments = {})
-      : process(arguments(name, ttl, std::move(more_arguments))) {
+      : process(arguments(store.uri(), name, ttl, std::move(more_arguments))) {
     std::istringstream line{process.read_line(patience).value_or("")};
     std::string held;
     line >> held >> token.value >> runner;
@@ -34,10 +34,11 @@ class Holder {
   }
 
  private:
-  static std::vector<std::string> arguments(const std::string& name, std::chrono::milliseconds ttl,
+  static std::vector<std::string> arguments(const std::string& uri, const std::string& name,
+                                            std::chrono::milliseconds ttl,
                                             std::vector<std::string> more) {
-    std::vector<std::string> all{LEASEHOLD_TEST_PROGRAMS "/lock_holder_program",
-                                 shared_redis().uri(), name, std::to_string(ttl.count())};
+    std::vector<std::string> all{LEASEHOLD_TEST_PROGRAMS "/lock_holder_program", uri, name,
+                                 std::to_string(ttl.count())};
     all.insert(all.end(), more.begin(), more.end());
     return all;
   }
@@ -48,15 +49,16 @@ class Holder {
   std::string runner;
 };
 
-class LockProcessTest : public ::testing::Test {
+class LockProcessTest : public OnEveryStore {
  protected:
   std::string name = name_for_test();
   std::shared_ptr<EventRecorder> events = std::make_shared<EventRecorder>();
-  LockClient client{shared_redis().uri(), as_new_runner(events)};
+  LockClient client{store.uri(), as_new_runner(events)};
 };
+ON_TWO_STORES(LockProcessTest);
 
-TEST_F(LockProcessTest, LockOfAKilledHolderIsTakenOverWhenItsLeaseEnds) {
-  Holder holder{name, 1'000ms};
+TEST_P(LockProcessTest, LockOfAKilledHolderIsTakenOverWhenItsLeaseEnds) {
+  Holder holder{store, name, 1'000ms};
   holder.process.kill(SIGKILL);
   ASSERT_TRUE(holder.process.wait(patience));
   const LockRecord seen = client.status(name).value();
@@ -75,15 +77,15 @@ TEST_F(LockProcessTest, LockOfAKilledHolderIsTakenOverWhenItsLeaseEnds) {
   EXPECT_EQ(client.stats().stale_seen, 1U);
 }
 
-TEST_F(LockProcessTest, EndOfAProcessReleases) {
-  Holder holder{name, 60s};
+TEST_P(LockProcessTest, EndOfAProcessReleases) {
+  Holder holder{store, name, 60s};
   holder.process.close_input();
   ASSERT_EQ(holder.process.wait(patience), ExitStatus{});
   EXPECT_FALSE(client.status(name));
 }
 
-TEST_F(LockProcessTest, HolderThatStoodStillKnowsThatItLostTheLock) {
-  Holder holder{name, 2'000ms};
+TEST_P(LockProcessTest, HolderThatStoodStillKnowsThatItLostTheLock) {
+  Holder holder{store, name, 2'000ms};
   EXPECT_EQ(holder.ask("valid"), "valid");
   holder.process.pause();
   Lock lock = client.acquire(name, {.wait = patience}).value();
@@ -103,8 +105,8 @@ TEST_F(LockProcessTest, HolderThatStoodStillKnowsThatItLostTheLock) {
   EXPECT_EQ(client.status(name)->runner, client.runner().str());
 }
 
-TEST_F(LockProcessTest, ReleaseOfAHolderThatStoodStillDoesNotHurtTheNext) {
-  Holder holder{name, 500ms};
+TEST_P(LockProcessTest, ReleaseOfAHolderThatStoodStillDoesNotHurtTheNext) {
+  Holder holder{store, name, 500ms};
   holder.process.pause();
   Lock lock = client.acquire(name, {.wait = patience}).value();
   EXPECT_TRUE(holder.process.write_line("release"));
@@ -113,8 +115,8 @@ TEST_F(LockProcessTest, ReleaseOfAHolderThatStoodStillDoesNotHurtTheNext) {
   EXPECT_EQ(lock.extend(), Ownership::held);
 }
 
-TEST_F(LockProcessTest, HolderThatStoodStillWhileNobodyCameLostItAllTheSame) {
-  Holder holder{name, 300ms};
+TEST_P(LockProcessTest, HolderThatStoodStillWhileNobodyCameLostItAllTheSame) {
+  Holder holder{store, name, 300ms};
   holder.process.pause();
   ASSERT_TRUE(eventually([&] { return client.status(name)->state == LockState::stale; }, patience));
   EXPECT_TRUE(holder.process.write_line("valid"));
@@ -130,14 +132,13 @@ TEST_F(LockProcessTest, HolderThatStoodStillWhileNobodyCameLostItAllTheSame) {
   }));
 }
 
-TEST_F(LockProcessTest, SilentHolderIsRobbedBeforeItsTtlEnds) {
-  Holder holder{name, 30s};
+TEST_P(LockProcessTest, SilentHolderIsRobbedBeforeItsTtlEnds) {
+  Holder holder{store, name, 30s};
   holder.process.pause();
   // It promised a heartbeat every 10 s: as if 20 s had passed since the last one.
-  const auto left = shared_redis().command({"PTTL", key_of(name)}).integer;
   EXPECT_FALSE(client.acquire(
       name, {.wait = 0ms, .on_conflict = OnConflict::steal_stale, .steal_after = 1ms}));
-  shared_redis().command({"PEXPIRE", key_of(name), std::to_string(left - 20'000)});
+  store.shorten_lease(name, 20s);
   Lock lock =
       client
           .acquire(name, {.wait = 0ms, .on_conflict = OnConflict::steal_stale, .steal_after = 1ms})
@@ -150,16 +151,16 @@ TEST_F(LockProcessTest, SilentHolderIsRobbedBeforeItsTtlEnds) {
   EXPECT_EQ(lock.extend(), Ownership::held);
 }
 
-TEST_F(LockProcessTest, RestartedServiceAdoptsTheLockOfItsDeadPredecessor) {
+TEST_P(LockProcessTest, RestartedServiceAdoptsTheLockOfItsDeadPredecessor) {
   const TempDir dir;
   const auto file = dir.path() / "runner";
-  Holder holder{name, 60s, {file.string()}};
+  Holder holder{store, name, 60s, {file.string()}};
   {
     // While the predecessor lives nobody else is that runner.
     auto options = as_new_runner();
     options.runner = RunnerId::persistent(file);
     ASSERT_FALSE(options.runner->persistent());
-    LockClient impostor{shared_redis().uri(), options};
+    LockClient impostor{store.uri(), options};
     EXPECT_FALSE(impostor.acquire(name, {.wait = 0ms, .reentry = Reentry::allowed}));
   }
   holder.process.kill(SIGKILL);
@@ -168,7 +169,7 @@ TEST_F(LockProcessTest, RestartedServiceAdoptsTheLockOfItsDeadPredecessor) {
   auto options = as_new_runner();
   options.runner = RunnerId::persistent(file);
   ASSERT_EQ(options.runner->str(), holder.runner);
-  LockClient restarted{shared_redis().uri(), options};
+  LockClient restarted{store.uri(), options};
   EXPECT_FALSE(client.acquire(name, {.wait = 0ms, .reentry = Reentry::allowed}));
   EXPECT_FALSE(restarted.acquire(name, {.wait = 0ms}));
   Lock lock = restarted.acquire(name, {.wait = 0ms, .reentry = Reentry::allowed}).value();

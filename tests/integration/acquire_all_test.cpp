@@ -21,25 +21,38 @@ static_assert(std::is_nothrow_move_constructible_v<LockSet>);
 static_assert(std::is_nothrow_move_assignable_v<LockSet>);
 static_assert(std::is_nothrow_destructible_v<LockSet>);
 
-class AcquireAllTest : public LockFamilyTest {
+template <class Store>
+class AcquireAllFixture : public LockFamilyFixture<Store> {
  protected:
+  using LockFamilyFixture<Store>::name;
+  using LockFamilyFixture<Store>::store;
+
   Names many(int number) const {
     Names names;
     for (int i = 0; i < number; ++i) names.push_back(name + ":" + std::to_string(100 + i));
     return names;
   }
 
-  bool held(const std::string& which) const { return key_exists(redis, key_of(which)); }
+  bool held(const std::string& which) const { return store.has_lock(which); }
   ::testing::AssertionResult waits_for(const std::string& which, std::int64_t number = 1) const {
-    return eventually(
-        [&] {
-          return redis.command({"ZCARD", key_of(which) + ":line"}).integer == number;
-        },
-        patience);
+    return eventually([&] { return store.in_line(which) == number; }, patience);
   }
 
   /// Nothing but token counters.
-  void expect_nothing_left_here() const { expect_nothing_left(redis, "lh:{" + name + "*"); }
+  void expect_nothing_left_here() const { store.expect_nothing_left_of(name); }
+  const std::string a = name + ":a";
+  const std::string b = name + ":b";
+  const std::string c = name + ":c";
+};
+
+class AcquireAllTest : public AcquireAllFixture<OnEveryStore> {};
+ON_EVERY_STORE(AcquireAllTest);
+
+class AcquireAllProcessTest : public AcquireAllFixture<OnEveryStore> {};
+ON_TWO_STORES(AcquireAllProcessTest);
+
+class RedisAcquireAllTest : public AcquireAllFixture<OnRedis> {
+ protected:
   ::testing::AssertionResult nothing_is_left_in_the_end() const {
     return eventually(
         [&] {
@@ -50,12 +63,10 @@ class AcquireAllTest : public LockFamilyTest {
         patience);
   }
 
-  const std::string a = name + ":a";
-  const std::string b = name + ":b";
-  const std::string c = name + ":c";
+  RedisEndpoint& redis = store.redis();
 };
 
-TEST_F(AcquireAllTest, TakesAllOfThem) {
+TEST_P(AcquireAllTest, TakesAllOfThem) {
   LockSet set =
       client.acquire_all({c, a, b, a}, {.ttl = 30s, .metadata = {{"why", "test"}}}).value();
   ASSERT_EQ(set.locks().size(), 3U);
@@ -79,7 +90,7 @@ TEST_F(AcquireAllTest, TakesAllOfThem) {
   expect_nothing_left_here();
 }
 
-TEST_F(AcquireAllTest, TokensOfEachLockGrow) {
+TEST_P(AcquireAllTest, TokensOfEachLockGrow) {
   std::map<std::string, FencingToken> last;
   for (int round = 0; round < 3; ++round) {
     const LockSet set = client.acquire_all({a, b}).value();
@@ -90,7 +101,7 @@ TEST_F(AcquireAllTest, TokensOfEachLockGrow) {
   }
 }
 
-TEST_F(AcquireAllTest, DestructorAndAssignmentReleaseAll) {
+TEST_P(AcquireAllTest, DestructorAndAssignmentReleaseAll) {
   {
     LockSet set = client.acquire_all({a, b}).value();
     set = client.acquire_all({c}).value();
@@ -103,8 +114,8 @@ TEST_F(AcquireAllTest, DestructorAndAssignmentReleaseAll) {
   expect_nothing_left_here();
 }
 
-TEST_F(AcquireAllTest, OutlivesItsClient) {
-  auto brief = std::make_optional<LockClient>(redis.uri(), as_new_runner());
+TEST_P(AcquireAllTest, OutlivesItsClient) {
+  auto brief = std::make_optional<LockClient>(store.uri(), as_new_runner());
   LockSet set = brief->acquire_all({a, b}, {.ttl = 1'500ms}).value();
   brief.reset();
   EXPECT_TRUE(set.valid());
@@ -112,7 +123,7 @@ TEST_F(AcquireAllTest, OutlivesItsClient) {
   EXPECT_EQ(set.release(), Release::done);
 }
 
-TEST_F(AcquireAllTest, TakesNoneIfOneIsBusy) {
+TEST_P(AcquireAllTest, TakesNoneIfOneIsBusy) {
   const Lock busy = other.acquire(b).value();
   const auto refused = client.acquire_all({a, b, c}, fail_fast());
   ASSERT_FALSE(refused);
@@ -125,7 +136,7 @@ TEST_F(AcquireAllTest, TakesNoneIfOneIsBusy) {
   EXPECT_EQ(client.stats().held, 0U);
 }
 
-TEST_F(AcquireAllTest, RefusesBadInput) {
+TEST_P(AcquireAllTest, RefusesBadInput) {
   const auto refuses = [&](const Names& names, const LockOptions& options = {}) {
     EXPECT_THROW((void)client.acquire_all(names, options), InvalidArgument);
   };
@@ -144,7 +155,7 @@ TEST_F(AcquireAllTest, RefusesBadInput) {
   expect_nothing_left_here();
 }
 
-TEST_F(AcquireAllTest, TakesOverFromHoldersThatVanished) {
+TEST_P(AcquireAllTest, TakesOverFromHoldersThatVanished) {
   for (const std::string& each : {a, b, c}) {
     const Lock lock = other.acquire(each, {.ttl = 50ms, .heartbeat = Heartbeat::manual}).value();
     ASSERT_TRUE(fires(lock.lost()));
@@ -157,7 +168,7 @@ TEST_F(AcquireAllTest, TakesOverFromHoldersThatVanished) {
 
 // --- Waiting -----------------------------------------------------------------------------------
 
-TEST_F(AcquireAllTest, HoldsNothingWhileItWaits) {
+TEST_P(AcquireAllTest, HoldsNothingWhileItWaits) {
   Lock busy = other.acquire(b).value();
   auto all = in_background([&] { return client.acquire_all({a, b, c}, {.wait = patience}); });
   ASSERT_TRUE(waits_for(b));
@@ -169,7 +180,7 @@ TEST_F(AcquireAllTest, HoldsNothingWhileItWaits) {
   EXPECT_TRUE(result_of(all)->valid());
 }
 
-TEST_F(AcquireAllTest, WaitsForOneAfterTheOtherWithoutHoldingAny) {
+TEST_P(AcquireAllTest, WaitsForOneAfterTheOtherWithoutHoldingAny) {
   Lock first = other.acquire(b).value();
   Lock second = other.acquire(c).value();
   auto all = in_background([&] { return client.acquire_all({c, b, a}, {.wait = patience}); });
@@ -182,7 +193,7 @@ TEST_F(AcquireAllTest, WaitsForOneAfterTheOtherWithoutHoldingAny) {
   EXPECT_TRUE(result_of(all)->valid());
 }
 
-TEST_F(AcquireAllTest, CancellingLeavesNothing) {
+TEST_P(AcquireAllTest, CancellingLeavesNothing) {
   Lock busy = other.acquire(b).value();
   std::stop_source enough;
   auto all = in_background([&] {
@@ -200,7 +211,7 @@ TEST_F(AcquireAllTest, CancellingLeavesNothing) {
   expect_nothing_left_here();
 }
 
-TEST_F(AcquireAllTest, RunningOutOfTimeLeavesNothing) {
+TEST_P(AcquireAllTest, RunningOutOfTimeLeavesNothing) {
   Lock busy = other.acquire(b).value();
   const auto began = Clock::now();
   const auto refused = client.acquire_all({a, b, c}, {.wait = 100ms});
@@ -210,7 +221,7 @@ TEST_F(AcquireAllTest, RunningOutOfTimeLeavesNothing) {
   expect_nothing_left_here();
 }
 
-TEST_F(AcquireAllTest, EventsOfEachLockHaveABeginningAndAnEnd) {
+TEST_P(AcquireAllTest, EventsOfEachLockHaveABeginningAndAnEnd) {
   const Lock busy = other.acquire(b).value();
   EXPECT_FALSE(client.acquire_all({a, b, c}, fail_fast()));
   for (const std::string& each : {a, b, c}) {
@@ -224,7 +235,7 @@ TEST_F(AcquireAllTest, EventsOfEachLockHaveABeginningAndAnEnd) {
   EXPECT_EQ(client.stats().waiting, 0U);
 }
 
-TEST_F(AcquireAllTest, OppositeOrdersDoNotDeadlock) {
+TEST_P(AcquireAllTest, OppositeOrdersDoNotDeadlock) {
   std::vector<std::future<void>> threads;
   int inside = 0;  // under both locks only; TSan watches
   for (int i = 0; i < 6; ++i) {
@@ -241,8 +252,8 @@ TEST_F(AcquireAllTest, OppositeOrdersDoNotDeadlock) {
   EXPECT_EQ(inside, 60);
 }
 
-TEST_F(AcquireAllTest, OverlappingSetsOfManyProcessesAllComeThrough) {
-  const StormReport report = run_storm(name, 4, 4, 12, {"sets", "6", "seed"});
+TEST_P(AcquireAllProcessTest, OverlappingSetsOfManyProcessesAllComeThrough) {
+  const StormReport report = run_storm(store, name, 4, 4, 12, {"sets", "6", "seed"});
   EXPECT_EQ(report.rounds, 4 * 4 * 12);
   EXPECT_EQ(report.violations, 0);
   EXPECT_LT(report.longest_wait_ms, 60'000);
@@ -251,7 +262,7 @@ TEST_F(AcquireAllTest, OverlappingSetsOfManyProcessesAllComeThrough) {
 
 // --- Cost --------------------------------------------------------------------------------------
 
-TEST_F(AcquireAllTest, OneRoundTripForManyAndOneToReleaseThem) {
+TEST_F(RedisAcquireAllTest, OneRoundTripForManyAndOneToReleaseThem) {
   auto link = std::make_shared<HookedLink>(redis.uri());
   LockClient lent{link, as_new_runner()};
   EXPECT_TRUE(lent.acquire_all({a, b}));  // the scripts are loaded
@@ -262,7 +273,7 @@ TEST_F(AcquireAllTest, OneRoundTripForManyAndOneToReleaseThem) {
   EXPECT_EQ(link->round_trips() - before, 2);
 }
 
-TEST_F(AcquireAllTest, OneRoundTripOnTheWireToo) {
+TEST_F(RedisAcquireAllTest, OneRoundTripOnTheWireToo) {
   FaultProxy proxy{redis.port()};
   LockClient far{redis.uri_through(proxy.port()), as_new_runner()};
   EXPECT_TRUE(far.acquire_all({a, b}));
@@ -277,7 +288,7 @@ TEST_F(AcquireAllTest, OneRoundTripOnTheWireToo) {
 
 // --- Loss --------------------------------------------------------------------------------------
 
-TEST_F(AcquireAllTest, LossOfAnyOneIsALossOfTheSet) {
+TEST_P(AcquireAllTest, LossOfAnyOneIsALossOfTheSet) {
   LockSet set = client.acquire_all({a, b, c}, {.ttl = 60s}).value();
   ASSERT_TRUE(other.force_release(b));
   EXPECT_TRUE(fires(set.lost()));
@@ -289,7 +300,7 @@ TEST_F(AcquireAllTest, LossOfAnyOneIsALossOfTheSet) {
   expect_nothing_left_here();
 }
 
-TEST_F(AcquireAllTest, LossOfAWaitedForOneIsALossOfTheSet) {
+TEST_P(AcquireAllTest, LossOfAWaitedForOneIsALossOfTheSet) {
   Lock busy = other.acquire(b).value();
   auto all = in_background([&] {
     return client.acquire_all({a, b, c}, {.ttl = 60s, .wait = patience});
@@ -301,7 +312,7 @@ TEST_F(AcquireAllTest, LossOfAWaitedForOneIsALossOfTheSet) {
   EXPECT_TRUE(fires(set.lost()));
 }
 
-TEST_F(AcquireAllTest, CallbackIsCalledForTheOneThatIsLost) {
+TEST_P(AcquireAllTest, CallbackIsCalledForTheOneThatIsLost) {
   Gate called;
   std::string lost;
   const LockSet set = client
@@ -319,7 +330,7 @@ TEST_F(AcquireAllTest, CallbackIsCalledForTheOneThatIsLost) {
 
 // --- A bad network -----------------------------------------------------------------------------
 
-class AcquireAllFaultTest : public AcquireAllTest {
+class AcquireAllFaultTest : public RedisAcquireAllTest {
  protected:
   static LockClientOptions impatient() {
     auto options = as_new_runner();

@@ -12,7 +12,7 @@
 #include <string>
 #include <vector>
 
-#include "tests/support/lock_test_helpers.hpp"
+#include "tests/support/lock_stores.hpp"
 #include "tests/support/process.hpp"
 
 // What the tests of shared locks, semaphores and sets of locks share.
@@ -39,8 +39,9 @@ Acquired result_of(std::future<Acquired>& future) {
 class FamilyProcess {
  public:
   /// `kind`: exclusive, read, write, or a number of permits.
-  FamilyProcess(const std::string& name, std::chrono::milliseconds ttl, const std::string& kind)
-      : process_({LEASEHOLD_TEST_PROGRAMS "/lock_family_program", shared_redis().uri(), name,
+  FamilyProcess(const LockStoreUnderTest& store, const std::string& name,
+                std::chrono::milliseconds ttl, const std::string& kind)
+      : process_({LEASEHOLD_TEST_PROGRAMS "/lock_family_program", store.uri(), name,
                   std::to_string(ttl.count()), kind}) {}
 
   /// Lets it end properly: what it holds is released.
@@ -79,8 +80,9 @@ class FamilyProcess {
   Process process_;
 };
 
-/// Two clients of one shared Redis, and a look at the keys of one lock from outside.
-class LockFamilyTest : public ::testing::Test {
+/// Two clients of one store, and a look at one lock from outside.
+template <class Store>
+class LockFamilyFixture : public Store {
  protected:
   using Clock = std::chrono::steady_clock;
 
@@ -96,7 +98,7 @@ class LockFamilyTest : public ::testing::Test {
         patience));
   }
 
-  std::int64_t in_line() const { return redis.command({"ZCARD", key_of(name) + ":line"}).integer; }
+  std::int64_t in_line() const { return this->store.in_line(name); }
 
   /// Whether that many stand in line now, seen from outside.
   ::testing::AssertionResult waiting(std::int64_t number) const {
@@ -108,11 +110,10 @@ class LockFamilyTest : public ::testing::Test {
     return record ? record->holder_count : 0;
   }
 
-  RedisEndpoint& redis = shared_redis();
   std::string name = name_for_test();
   std::shared_ptr<EventRecorder> events = std::make_shared<EventRecorder>();
-  LockClient client{redis.uri(), as_new_runner(events)};
-  LockClient other{redis.uri(), as_new_runner()};
+  LockClient client{this->store.uri(), as_new_runner(events)};
+  LockClient other{this->store.uri(), as_new_runner()};
 };
 
 /// A link that an application lends us, with a hand in what passes. The hooks are set before the
@@ -194,12 +195,16 @@ struct StormReport {
 };
 
 /// `what` are the last arguments of the program; "seed" becomes a different number for each.
-inline StormReport run_storm(const std::string& name, int processes, int threads, int rounds,
+inline StormReport run_storm(const LockStoreUnderTest& store, const std::string& name,
+                             int processes, int threads, int rounds,
                              const std::vector<std::string>& what) {
   std::vector<std::unique_ptr<Process>> running;
   for (int i = 0; i < processes; ++i) {
     std::vector<std::string> argv{LEASEHOLD_TEST_PROGRAMS "/lock_storm_program",
-                                  shared_redis().uri(), name, std::to_string(threads),
+                                  store.uri(),
+                                  shared_redis().uri(),
+                                  name,
+                                  std::to_string(threads),
                                   std::to_string(rounds)};
     for (const std::string& word : what) {
       argv.push_back(word == "seed" ? std::to_string(1'000 * (i + 1)) : word);

@@ -1,6 +1,6 @@
 // Holds one lock of the family, in a process of its own that a test can stop and kill.
 //
-//     lock_family_program <redis uri> <name> <ttl in ms> exclusive|read|write|<number of permits>
+//     lock_family_program <uri> <name> <ttl in ms> exclusive|read|write|<number of permits>
 //
 // Waits for it, says "held <token>", then answers each line of its input:
 //     wait-lost  once the lock is lost: "lost <reason>"

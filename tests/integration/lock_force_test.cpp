@@ -14,8 +14,14 @@ CHECK_NO_KEY_IS_LEFT();
 constexpr std::chrono::milliseconds ttl = 60s;
 constexpr std::chrono::milliseconds at_once = 10s;
 
-class LockForceTest : public LockFamilyTest {
+template <class Store>
+class LockForceFixture : public LockFamilyFixture<Store> {
  protected:
+  using Clock = typename LockFamilyFixture<Store>::Clock;
+  using LockFamilyFixture<Store>::events;
+  using LockFamilyFixture<Store>::name;
+  using LockFamilyFixture<Store>::store;
+
   /// Whether the holder is told before its heartbeat could have found out.
   ::testing::AssertionResult told_at_once(const Lock& lock, LossReason reason) {
     const auto began = Clock::now();
@@ -32,21 +38,33 @@ class LockForceTest : public LockFamilyTest {
 
   void SetUp() override {
     EXPECT_TRUE(holder.acquire(name));  // it listens from its first lock on
-    ASSERT_TRUE(subscribed.wait());
+    ASSERT_TRUE(!store.is_redis() || subscribed.wait());
   }
 
-  std::shared_ptr<HookedLink> link_that_says_when_it_hears() const {
-    auto made = std::make_shared<HookedLink>(redis.uri());
-    made->after_subscribed = [gate = subscribed] { gate.open(); };
-    return made;
+  LockClient make_holder() const {
+    if (!store.is_redis()) return LockClient{store.uri(), as_new_runner(events)};
+    auto link = std::make_shared<HookedLink>(store.uri());
+    link->after_subscribed = [gate = subscribed] { gate.open(); };
+    return LockClient{link, as_new_runner(events)};
   }
 
   Gate subscribed;
-  LockClient holder{link_that_says_when_it_hears(), as_new_runner(events)};
+  LockClient holder = make_holder();
   SharedLock shared{holder, name};
 };
 
-TEST_F(LockForceTest, HolderIsToldAtOnceThatItsLockWasTaken) {
+class LockForceTest : public LockForceFixture<OnEveryStore> {};
+ON_EVERY_STORE(LockForceTest);
+
+class LockForceProcessTest : public LockForceFixture<OnEveryStore> {};
+ON_TWO_STORES(LockForceProcessTest);
+
+class RedisLockForceTest : public LockForceFixture<OnRedis> {
+ protected:
+  RedisEndpoint& redis = store.redis();
+};
+
+TEST_P(LockForceTest, HolderIsToldAtOnceThatItsLockWasTaken) {
   Lock held = holder.acquire(name, {.ttl = ttl}).value();
   const Lock forced = other.acquire(name, by_force()).value();
   EXPECT_TRUE(told_at_once(held, LossReason::taken));
@@ -58,14 +76,14 @@ TEST_F(LockForceTest, HolderIsToldAtOnceThatItsLockWasTaken) {
   EXPECT_EQ(other.stats().forced, 1U);
 }
 
-TEST_F(LockForceTest, HolderIsToldAtOnceThatItsLockWasReleased) {
+TEST_P(LockForceTest, HolderIsToldAtOnceThatItsLockWasReleased) {
   Lock held = holder.acquire(name, {.ttl = ttl}).value();
   ASSERT_TRUE(other.force_release(name));
   EXPECT_TRUE(told_at_once(held, LossReason::vanished));
   EXPECT_FALSE(other.status(name));
 }
 
-TEST_F(LockForceTest, EveryReaderIsTold) {
+TEST_P(LockForceTest, EveryReaderIsTold) {
   std::vector<Lock> readers;
   for (int i = 0; i < 3; ++i) readers.push_back(shared.read({.ttl = ttl}).value());
   const Lock forced = other.acquire(name, by_force()).value();
@@ -75,7 +93,7 @@ TEST_F(LockForceTest, EveryReaderIsTold) {
   EXPECT_TRUE(forced.valid());
 }
 
-TEST_F(LockForceTest, EveryReaderIsToldOfAForcedRelease) {
+TEST_P(LockForceTest, EveryReaderIsToldOfAForcedRelease) {
   std::vector<Lock> readers;
   for (int i = 0; i < 3; ++i) readers.push_back(shared.read({.ttl = ttl}).value());
   const auto record = other.force_release(name);
@@ -87,7 +105,7 @@ TEST_F(LockForceTest, EveryReaderIsToldOfAForcedRelease) {
   EXPECT_FALSE(other.force_release(name));
 }
 
-TEST_F(LockForceTest, ReaderOustsAWriterButNoReader) {
+TEST_P(LockForceTest, ReaderOustsAWriterButNoReader) {
   Lock writer = shared.write({.ttl = ttl}).value();
   SharedLock theirs{other, name};
   const Lock first = theirs.read(by_force()).value();
@@ -98,7 +116,7 @@ TEST_F(LockForceTest, ReaderOustsAWriterButNoReader) {
   EXPECT_EQ(holders(), 2U);
 }
 
-TEST_F(LockForceTest, PermitHoldersAreTold) {
+TEST_P(LockForceTest, PermitHoldersAreTold) {
   Semaphore permits{holder, name, 2};
   const Lock one = permits.acquire({.ttl = ttl}).value();
   const Lock two = permits.acquire({.ttl = ttl}).value();
@@ -107,8 +125,8 @@ TEST_F(LockForceTest, PermitHoldersAreTold) {
   EXPECT_TRUE(told_at_once(two, LossReason::vanished));
 }
 
-TEST_F(LockForceTest, HoldersInOtherProcessesAreTold) {
-  FamilyProcess exclusive{name, ttl, "exclusive"};
+TEST_P(LockForceProcessTest, HoldersInOtherProcessesAreTold) {
+  FamilyProcess exclusive{store, name, ttl, "exclusive"};
   exclusive.held();
   exclusive.order("wait-lost");
   auto began = Clock::now();
@@ -117,8 +135,8 @@ TEST_F(LockForceTest, HoldersInOtherProcessesAreTold) {
   EXPECT_LT(Clock::now() - began, at_once);
   forced.release();
 
-  FamilyProcess reader{name, ttl, "read"};
-  FamilyProcess another{name, ttl, "read"};
+  FamilyProcess reader{store, name, ttl, "read"};
+  FamilyProcess another{store, name, ttl, "read"};
   reader.held();
   another.held();
   reader.order("wait-lost");
@@ -130,9 +148,9 @@ TEST_F(LockForceTest, HoldersInOtherProcessesAreTold) {
   EXPECT_LT(Clock::now() - began, at_once);
 }
 
-TEST_F(LockForceTest, NextInLineGetsWhatWasForciblyReleased) {
+TEST_P(LockForceProcessTest, NextInLineGetsWhatWasForciblyReleased) {
   const Lock held = holder.acquire(name, {.ttl = ttl}).value();
-  FamilyProcess next{name, ttl, "exclusive"};
+  FamilyProcess next{store, name, ttl, "exclusive"};
   ASSERT_TRUE(waiting(1));
   const auto record = other.force_release(name);
   ASSERT_TRUE(record);
@@ -141,7 +159,7 @@ TEST_F(LockForceTest, NextInLineGetsWhatWasForciblyReleased) {
   EXPECT_TRUE(told_at_once(held, LossReason::vanished));
 }
 
-TEST_F(LockForceTest, WaitersStayInLineWhenALockIsForced) {
+TEST_P(LockForceTest, WaitersStayInLineWhenALockIsForced) {
   const Lock held = holder.acquire(name, {.ttl = ttl}).value();
   auto waiter = in_background([&] { return other.acquire(name, {.wait = patience}); });
   ASSERT_TRUE(waiting(1));
@@ -153,7 +171,7 @@ TEST_F(LockForceTest, WaitersStayInLineWhenALockIsForced) {
 }
 
 // The word may be faster than the reply that brings the lock.
-TEST_F(LockForceTest, LossThatIsToldBeforeTheGrantArrivesIsNotMissed) {
+TEST_F(RedisLockForceTest, LossThatIsToldBeforeTheGrantArrivesIsNotMissed) {
   auto link = std::make_shared<HookedLink>(redis.uri());
   Gate heard;
   std::atomic<bool> armed = false;
@@ -176,7 +194,7 @@ TEST_F(LockForceTest, LossThatIsToldBeforeTheGrantArrivesIsNotMissed) {
 
 // A process that has just started, or whose subscription broke, does not hear. It looks when it
 // can.
-TEST_F(LockForceTest, LossThatNobodyHeardIsFoundOnceWeHear) {
+TEST_F(RedisLockForceTest, LossThatNobodyHeardIsFoundOnceWeHear) {
   auto link = std::make_shared<HookedLink>(redis.uri());
   Gate may_listen;
   link->subscribes_after = may_listen;
@@ -199,7 +217,7 @@ TEST_F(LockForceTest, LossThatNobodyHeardIsFoundOnceWeHear) {
   EXPECT_TRUE(kept_reader.valid());
 }
 
-TEST_F(LockForceTest, LossDuringABrokenSubscriptionIsFound) {
+TEST_F(RedisLockForceTest, LossDuringABrokenSubscriptionIsFound) {
   const Lock held = holder.acquire(name, {.ttl = ttl}).value();
   redis.command({"CLIENT", "KILL", "TYPE", "pubsub"});
   const Lock forced = other.acquire(name, by_force()).value();
@@ -207,7 +225,7 @@ TEST_F(LockForceTest, LossDuringABrokenSubscriptionIsFound) {
 }
 
 // The grant was on its way while we became able to hear: its loss may have been said before.
-TEST_F(LockForceTest, LossBeforeWeHearOfAGrantThatIsOnItsWayIsFound) {
+TEST_F(RedisLockForceTest, LossBeforeWeHearOfAGrantThatIsOnItsWayIsFound) {
   auto link = std::make_shared<HookedLink>(redis.uri());
   Gate may_listen;
   Gate listens;

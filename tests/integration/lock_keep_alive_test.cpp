@@ -4,7 +4,7 @@
 #include <thread>
 
 #include "tests/support/free_port.hpp"
-#include "tests/support/lock_test_helpers.hpp"
+#include "tests/support/lock_stores.hpp"
 
 namespace leasehold::testing {
 namespace {
@@ -20,10 +20,15 @@ std::uint64_t info(const RedisEndpoint& redis, const std::string& section,
   return std::stoull(text.substr(at + what.size()));
 }
 
-TEST(LockKeepAliveTest, ManyLocksAreKeptAliveByFewRoundTrips) {
-  const RedisServer redis;
+class LockKeepAliveTest : public OnEveryStoreOfItsOwn {};
+ON_TWO_STORES(LockKeepAliveTest);
+
+/// What the client does alone.
+class RedisLockKeepAliveTest : public OnARedisOfItsOwn {};
+
+TEST_P(LockKeepAliveTest, ManyLocksAreKeptAliveByFewRoundTrips) {
   const auto events = std::make_shared<EventRecorder>();
-  LockClient client{redis.uri(), as_new_runner(events)};
+  LockClient client{store.uri(), as_new_runner(events)};
   constexpr std::size_t many = 2'000;
   constexpr std::size_t beats = 3 * many;
   {
@@ -32,10 +37,13 @@ TEST(LockKeepAliveTest, ManyLocksAreKeptAliveByFewRoundTrips) {
       locks.push_back(client.acquire("lock" + std::to_string(i), {.ttl = 6s}).value());
     }
     EXPECT_EQ(client.stats().heartbeats_active, many);
-    const auto reads_before = info(redis, "stats", "total_reads_processed:");
+    const auto count_reads = [&] {
+      return store.is_redis() ? info(store.redis(), "stats", "total_reads_processed:") : 0;
+    };
+    const auto reads_before = count_reads();
     const auto beats_before = client.stats().heartbeats;
     ASSERT_TRUE(events->wait_for(LockEventType::heartbeat, beats_before + beats));
-    const auto reads = info(redis, "stats", "total_reads_processed:") - reads_before;
+    const auto reads = count_reads() - reads_before;
     // Redis reads 16 KiB at a time, some 40 renewals.
     EXPECT_LT(reads * 8, beats);
 
@@ -45,13 +53,12 @@ TEST(LockKeepAliveTest, ManyLocksAreKeptAliveByFewRoundTrips) {
     EXPECT_EQ(client.stats().heartbeats_active, 0U);
   }
   EXPECT_EQ(client.stats().heartbeat_failures, 0U);
-  expect_nothing_left(redis);
+  store.expect_nothing_left();
 }
 
-TEST(LockKeepAliveTest, NothingIsRenewedAfterItsRelease) {
-  const RedisServer redis;
+TEST_F(RedisLockKeepAliveTest, NothingIsRenewedAfterItsRelease) {
   const auto events = std::make_shared<EventRecorder>();
-  LockClient client{redis.uri(), as_new_runner(events)};
+  LockClient client{store.uri(), as_new_runner(events)};
   const Lock kept = client.acquire("kept", {.ttl = 900ms}).value();
   for (int i = 0; i < 20; ++i) client.acquire("released", {.ttl = 900ms})->release();
   EXPECT_EQ(client.stats().heartbeats_active, 1U);
@@ -61,11 +68,10 @@ TEST(LockKeepAliveTest, NothingIsRenewedAfterItsRelease) {
   EXPECT_EQ(events->count(LockEventType::lost), 0U);
 }
 
-TEST(LockKeepAliveTest, SameNameAgainIsRenewedForItself) {
+TEST_F(RedisLockKeepAliveTest, SameNameAgainIsRenewedForItself) {
   // Registered by acquisition: what was released must not take the next one's heartbeats along.
-  const RedisServer redis;
   const auto events = std::make_shared<EventRecorder>();
-  LockClient client{redis.uri(), as_new_runner(events)};
+  LockClient client{store.uri(), as_new_runner(events)};
   auto first = std::make_unique<Lock>(client.acquire("lock", {.ttl = 3s}).value());
   first->release();
   const Lock second = client.acquire("lock", {.ttl = 1'500ms}).value();
@@ -78,10 +84,9 @@ TEST(LockKeepAliveTest, SameNameAgainIsRenewedForItself) {
   }
 }
 
-TEST(LockKeepAliveTest, WorksWhileTheHolderIsBlocked) {
-  const RedisServer redis;
+TEST_F(RedisLockKeepAliveTest, WorksWhileTheHolderIsBlocked) {
   const auto events = std::make_shared<EventRecorder>();
-  LockClient client{redis.uri(), as_new_runner(events)};
+  LockClient client{store.uri(), as_new_runner(events)};
   // Acquired by a thread that is gone, used by another one.
   std::optional<Lock> lock;
   std::thread{[&] { lock = client.acquire("lock", {.ttl = 900ms}).value(); }}.join();

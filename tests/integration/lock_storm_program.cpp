@@ -1,9 +1,11 @@
 // Many threads that take locks of the family and watch, through counters in Redis that no lock
 // knows of, whether anybody is inside who must not be.
 //
-//     lock_storm_program <redis uri> <name> <threads> <rounds> semaphore <permits>
-//     lock_storm_program <redis uri> <name> <threads> <rounds> sets <names> <seed>
-//     lock_storm_program <redis uri> <name> <threads> <rounds> shared <writes in 100> <seed>
+//     lock_storm_program <uri> <redis uri> <name> <threads> <rounds> semaphore <permits>
+//     lock_storm_program <uri> <redis uri> <name> <threads> <rounds> sets <names> <seed>
+//     lock_storm_program <uri> <redis uri> <name> <threads> <rounds> shared <writes in 100> <seed>
+//
+// The locks are at the first address, the counters at the second.
 //
 // Says "<rounds done> <violations> <most inside at once> <longest wait in ms>".
 #include <algorithm>
@@ -38,9 +40,9 @@ class Storm {
   }
 
  public:
-  Storm(const std::string& uri, std::string name)
+  Storm(const std::string& uri, const std::string& counters, std::string name)
       : client_(uri, leasehold::testing::as_new_runner()),
-        link_(connect_redis(uri, {.command_timeout = 30s})),
+        link_(connect_redis(counters, {.command_timeout = 30s})),
         name_(std::move(name)) {}
 
   void semaphore_round(int permits) {
@@ -112,14 +114,14 @@ class Storm {
 }  // namespace
 
 int main(int argc, char** argv) {
-  if (argc < 7) return 2;
-  const std::string kind = argv[5];
-  const int number = std::stoi(argv[6]);
-  const unsigned seed = argc > 7 ? static_cast<unsigned>(std::stoul(argv[7])) : 0;
-  const int rounds = std::stoi(argv[4]);
-  Storm storm{argv[1], argv[2]};
+  if (argc < 8) return 2;
+  const std::string kind = argv[6];
+  const int number = std::stoi(argv[7]);
+  const unsigned seed = argc > 8 ? static_cast<unsigned>(std::stoul(argv[8])) : 0;
+  const int rounds = std::stoi(argv[5]);
+  Storm storm{argv[1], argv[2], argv[3]};
   std::vector<std::jthread> threads;
-  for (int i = 0; i < std::stoi(argv[3]); ++i) {
+  for (int i = 0; i < std::stoi(argv[4]); ++i) {
     threads.emplace_back([&, i] {
       std::mt19937 random{seed + static_cast<unsigned>(i)};
       for (int round = 0; round < rounds; ++round) {

@@ -46,6 +46,9 @@ class LockFixture : public Store {
 class LockTest : public LockFixture<OnEveryStore> {};
 ON_EVERY_STORE(LockTest);
 
+class SlowLockTest : public LockFixture<OnEveryStore> {};
+ON_TWO_STORES(SlowLockTest);
+
 class RedisLockTest : public LockFixture<OnRedis> {};
 
 // --- Acquire and release -----------------------------------------------------------------------
@@ -112,7 +115,7 @@ TEST_P(LockTest, MoveAssignmentReleasesWhatWasHeld) {
   EXPECT_TRUE(lock.valid());
 }
 
-TEST_P(LockTest, OutlivesItsClient) {
+TEST_P(SlowLockTest, OutlivesItsClient) {
   auto short_lived = std::make_optional<LockClient>(store.uri(), as_new_runner(events));
   Lock lock = short_lived->acquire(name, {.ttl = 1'500ms}).value();
   short_lived.reset();
@@ -264,7 +267,7 @@ TEST_P(LockTest, CancelledWhileWaitingReturnsAtOnce) {
   EXPECT_EQ(client.stats().failures, 1U);
 }
 
-TEST_P(LockTest, StealStaleSparesAHolderThatSendsHeartbeats) {
+TEST_P(SlowLockTest, StealStaleSparesAHolderThatSendsHeartbeats) {
   Lock lock = other.acquire(name, {.ttl = 3s}).value();
   // Without heartbeats it could be robbed after two of them, 2 s.
   const auto refused = client.acquire(
@@ -311,7 +314,7 @@ TEST_P(LockTest, StealStaleTakesFromASilentHolderWhoseTokenIsOutranked) {
   EXPECT_EQ(stolen.extend(), Ownership::held);
 }
 
-TEST_P(LockTest, StealStaleSparesAHolderThatMayNotSendAnotherHeartbeat) {
+TEST_P(SlowLockTest, StealStaleSparesAHolderThatMayNotSendAnotherHeartbeat) {
   // max_hold ends the lease of the grant itself, or that of the first heartbeat.
   for (const auto max_hold : {900ms, 1'300ms}) {
     const Lock lock = other.acquire(name, {.ttl = 900ms, .max_hold = max_hold}).value();
@@ -339,7 +342,7 @@ TEST_P(LockTest, ForceTakesFromALivingHolderAndTellsIt) {
 
 // --- Keep-alive --------------------------------------------------------------------------------
 
-TEST_P(LockTest, HeartbeatsKeepItBeyondItsTtl) {
+TEST_P(SlowLockTest, HeartbeatsKeepItBeyondItsTtl) {
   Lock lock = client.acquire(name, {.ttl = 1'500ms}).value();
   EXPECT_EQ(client.stats().heartbeats_active, 1U);
   const auto first = lock.valid_until();
@@ -389,7 +392,7 @@ TEST_P(LockTest, ExtendAsksEvenRightAfterTheGrant) {
   EXPECT_EQ(lock.loss_reason(), LossReason::vanished);
 }
 
-TEST_P(LockTest, MaxHoldEndsALockThatIsKeptAlive) {
+TEST_P(SlowLockTest, MaxHoldEndsALockThatIsKeptAlive) {
   Lock lock = client.acquire(name, {.ttl = 1'500ms, .max_hold = 2'500ms}).value();
   EXPECT_TRUE(fires(lock.lost()));
   EXPECT_EQ(lock.loss_reason(), LossReason::max_hold);
@@ -553,7 +556,7 @@ TEST_P(LockTest, NextHolderLearnsOfTheOneThatVanished) {
   EXPECT_EQ(next.stats().stale_seen, 1U);
 }
 
-TEST_P(LockTest, RecordOfAVanishedHolderIsGoneByItself) {
+TEST_P(SlowLockTest, RecordOfAVanishedHolderIsGoneByItself) {
   auto options = as_new_runner();
   options.keep_stale_records = 1s;
   LockClient forgetful{store.uri(), options};
@@ -733,13 +736,18 @@ TEST_P(LockTest, ObserverIsToldOfALoss) {
 
 // --- Loss callbacks ----------------------------------------------------------------------------
 
-class LossCallbackTest : public LockTest {
+template <class Base>
+class LossCallbackFixture : public Base {
  protected:
   static LockOptions soon_lost(std::function<void(const LockLoss&)> on_lost) {
     return {.ttl = 50ms, .heartbeat = Heartbeat::manual, .on_lost = std::move(on_lost)};
   }
 };
+
+class LossCallbackTest : public LossCallbackFixture<LockTest> {};
 ON_EVERY_STORE(LossCallbackTest);
+
+class RedisLossCallbackTest : public LossCallbackFixture<RedisLockTest> {};
 
 TEST_P(LossCallbackTest, ComesOnceAfterTheTokenFired) {
   std::stop_token lost;
@@ -780,7 +788,7 @@ TEST_P(LossCallbackTest, DoesNotComeOnRelease) {
   EXPECT_EQ(calls, 0);
 }
 
-TEST_P(LossCallbackTest, ThatBlocksDelaysNoRenewal) {
+TEST_F(RedisLossCallbackTest, ThatBlocksDelaysNoRenewal) {
   Gate blocked;
   Gate end;
   Lock kept = client.acquire(name + "-kept", {.ttl = 1'500ms}).value();

@@ -5,7 +5,7 @@
 #include <mutex>
 #include <thread>
 
-#include "tests/support/lock_test_helpers.hpp"
+#include "tests/support/lock_stores.hpp"
 
 namespace leasehold::testing {
 namespace {
@@ -17,14 +17,15 @@ CHECK_NO_KEY_IS_LEFT();
 
 static_assert(noexcept(std::declval<Mutex&>().unlock()));
 
-class MutexTest : public ::testing::Test {
+class MutexTest : public OnEveryStore {
  protected:
   std::string name = name_for_test();
-  LockClient client{shared_redis().uri(), as_new_runner()};
-  LockClient other{shared_redis().uri(), as_new_runner()};
+  LockClient client{store.uri(), as_new_runner()};
+  LockClient other{store.uri(), as_new_runner()};
 };
+ON_EVERY_STORE(MutexTest);
 
-TEST_F(MutexTest, LocksAndUnlocks) {
+TEST_P(MutexTest, LocksAndUnlocks) {
   Mutex mutex{client, name};
   mutex.lock();
   EXPECT_TRUE(mutex.valid());
@@ -34,19 +35,19 @@ TEST_F(MutexTest, LocksAndUnlocks) {
   EXPECT_FALSE(mutex.try_lock());
   mutex.unlock();
   EXPECT_FALSE(mutex.valid());
-  EXPECT_FALSE(key_exists(shared_redis(), key_of(name)));
+  EXPECT_FALSE(store.has_lock(name));
   EXPECT_TRUE(mutex.try_lock());
   mutex.unlock();
 }
 
-TEST_F(MutexTest, ExcludesOtherProcessesHolders) {
+TEST_P(MutexTest, ExcludesOtherProcessesHolders) {
   Mutex mine{client, name};
   Mutex theirs{other, name};
   const std::lock_guard guard{mine};
   EXPECT_FALSE(theirs.try_lock());
 }
 
-TEST_F(MutexTest, IgnoresStrategiesThatWouldNotExclude) {
+TEST_P(MutexTest, IgnoresStrategiesThatWouldNotExclude) {
   Mutex mine{client, name};
   Mutex theirs{other, name, {.on_conflict = OnConflict::force}};
   const std::lock_guard guard{mine};
@@ -54,7 +55,7 @@ TEST_F(MutexTest, IgnoresStrategiesThatWouldNotExclude) {
   EXPECT_TRUE(mine.valid());
 }
 
-TEST_F(MutexTest, TryLockForGivesUpInTime) {
+TEST_P(MutexTest, TryLockForGivesUpInTime) {
   Mutex mutex{client, name};
   Mutex theirs{other, name};
   const std::lock_guard guard{theirs};
@@ -66,13 +67,13 @@ TEST_F(MutexTest, TryLockForGivesUpInTime) {
   EXPECT_FALSE(mutex.try_lock_for(-1h));
 }
 
-TEST_F(MutexTest, TryLockForGivesUpInTimeWithinOneProcess) {
+TEST_P(MutexTest, TryLockForGivesUpInTimeWithinOneProcess) {
   Mutex mutex{client, name};
   const std::lock_guard guard{mutex};
   EXPECT_FALSE(std::async(std::launch::async, [&] { return mutex.try_lock_for(50ms); }).get());
 }
 
-TEST_F(MutexTest, TryLockForGetsItWhenItIsFreeInTime) {
+TEST_P(MutexTest, TryLockForGetsItWhenItIsFreeInTime) {
   Mutex mutex{client, name};
   std::unique_lock first{mutex};
   auto waiting = std::async(std::launch::async, [&] {
@@ -84,7 +85,7 @@ TEST_F(MutexTest, TryLockForGetsItWhenItIsFreeInTime) {
   EXPECT_TRUE(waiting.get());
 }
 
-TEST_F(MutexTest, ScopedLockOverTwoNeverDeadlocks) {
+TEST_P(MutexTest, ScopedLockOverTwoNeverDeadlocks) {
   Mutex a{client, name + "-a"};
   Mutex b{client, name + "-b"};
   Mutex other_a{other, name + "-a"};
@@ -111,7 +112,7 @@ TEST_F(MutexTest, ScopedLockOverTwoNeverDeadlocks) {
   EXPECT_EQ(guarded, 9 * rounds);
 }
 
-TEST_F(MutexTest, ThreadsOfOneMutexQueueUpInTheProcess) {
+TEST_P(MutexTest, ThreadsOfOneMutexQueueUpInTheProcess) {
   Mutex mutex{client, name};
   int guarded = 0;
   {
@@ -130,7 +131,7 @@ TEST_F(MutexTest, ThreadsOfOneMutexQueueUpInTheProcess) {
   EXPECT_EQ(client.stats().contended, 0U);
 }
 
-TEST_F(MutexTest, BadArgumentsAreRefusedAtOnce) {
+TEST_P(MutexTest, BadArgumentsAreRefusedAtOnce) {
   EXPECT_THROW((Mutex{client, ""}), InvalidArgument);
   EXPECT_THROW((Mutex{client, name, {.ttl = 0ms}}), InvalidArgument);
 }

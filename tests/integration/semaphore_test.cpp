@@ -12,7 +12,7 @@ using namespace std::chrono_literals;
 
 CHECK_NO_KEY_IS_LEFT();
 
-class SemaphoreTest : public LockFamilyTest {
+class SemaphoreTest : public LockFamilyFixture<OnEveryStore> {
  protected:
   /// A waiter that stands in line when this returns.
   std::future<Acquisition> queue_up(Semaphore semaphore, std::int64_t place) {
@@ -26,8 +26,12 @@ class SemaphoreTest : public LockFamilyTest {
     return future.wait_for(0s) == std::future_status::ready;
   }
 };
+ON_EVERY_STORE(SemaphoreTest);
 
-TEST_F(SemaphoreTest, HandsOutAsManyPermitsAsThereAre) {
+class SemaphoreProcessTest : public SemaphoreTest {};
+ON_TWO_STORES(SemaphoreProcessTest);
+
+TEST_P(SemaphoreTest, HandsOutAsManyPermitsAsThereAre) {
   Semaphore here{client, name, 3};
   Semaphore there{other, name, 3};
   EXPECT_EQ(here.name(), name);
@@ -44,17 +48,17 @@ TEST_F(SemaphoreTest, HandsOutAsManyPermitsAsThereAre) {
   EXPECT_FALSE(there.acquire(fail_fast()));
 }
 
-TEST_F(SemaphoreTest, LeavesNothingBehind) {
+TEST_P(SemaphoreTest, LeavesNothingBehind) {
   {
     Semaphore semaphore{client, name, 2};
     const Lock one = semaphore.acquire().value();
     const Lock two = semaphore.acquire().value();
     EXPECT_FALSE(semaphore.acquire(fail_fast()));
   }
-  expect_nothing_left(redis, "lh:{" + name + "*");
+  store.expect_nothing_left_of(name);
 }
 
-TEST_F(SemaphoreTest, RefusesNumbersThatMakeNoSense) {
+TEST_P(SemaphoreTest, RefusesNumbersThatMakeNoSense) {
   for (const int wrong : {0, -1, 1'000'001}) {
     try {
       Semaphore semaphore{client, name, wrong};
@@ -70,7 +74,7 @@ TEST_F(SemaphoreTest, RefusesNumbersThatMakeNoSense) {
   EXPECT_TRUE((Semaphore{client, name, 1'000'000}.acquire(fail_fast())));
 }
 
-TEST_F(SemaphoreTest, EachPermitHasItsOwnLeaseHeartbeatAndLoss) {
+TEST_P(SemaphoreTest, EachPermitHasItsOwnLeaseHeartbeatAndLoss) {
   Semaphore semaphore{client, name, 2};
   Lock renewed = semaphore.acquire({.ttl = 600ms}).value();
   const Lock silent = semaphore.acquire({.ttl = 300ms, .heartbeat = Heartbeat::manual}).value();
@@ -84,10 +88,10 @@ TEST_F(SemaphoreTest, EachPermitHasItsOwnLeaseHeartbeatAndLoss) {
   EXPECT_EQ(renewed.extend(), Ownership::held);
 }
 
-TEST_F(SemaphoreTest, PermitOfACrashedHolderComesBackWhenItsTtlEnds) {
+TEST_P(SemaphoreProcessTest, PermitOfACrashedHolderComesBackWhenItsTtlEnds) {
   Semaphore semaphore{client, name, 2};
   const Lock mine = semaphore.acquire({.ttl = 600ms}).value();
-  FamilyProcess crashing{name, 1'500ms, "2"};
+  FamilyProcess crashing{store, name, 1'500ms, "2"};
   crashing.held();
   crashing.kill();
   EXPECT_FALSE(semaphore.acquire(fail_fast()));
@@ -98,7 +102,7 @@ TEST_F(SemaphoreTest, PermitOfACrashedHolderComesBackWhenItsTtlEnds) {
   EXPECT_EQ(holders(), 2U);
 }
 
-TEST_F(SemaphoreTest, PermitsAreHandedOutInTheOrderOfTheLine) {
+TEST_P(SemaphoreTest, PermitsAreHandedOutInTheOrderOfTheLine) {
   Semaphore semaphore{client, name, 1};
   Lock held = semaphore.acquire().value();
   std::vector<std::future<Acquisition>> line;
@@ -113,7 +117,7 @@ TEST_F(SemaphoreTest, PermitsAreHandedOutInTheOrderOfTheLine) {
   }
 }
 
-TEST_F(SemaphoreTest, NewcomersDoNotOvertakeTheLine) {
+TEST_P(SemaphoreTest, NewcomersDoNotOvertakeTheLine) {
   Semaphore semaphore{client, name, 2};
   Lock one = semaphore.acquire().value();
   Lock two = semaphore.acquire().value();
@@ -126,8 +130,8 @@ TEST_F(SemaphoreTest, NewcomersDoNotOvertakeTheLine) {
   EXPECT_TRUE(result_of(second));
 }
 
-TEST_F(SemaphoreTest, NeverMoreThanThereArePermits) {
-  const StormReport report = run_storm(name, 4, 8, 15, {"semaphore", "3"});
+TEST_P(SemaphoreProcessTest, NeverMoreThanThereArePermits) {
+  const StormReport report = run_storm(store, name, 4, 8, 15, {"semaphore", "3"});
   EXPECT_EQ(report.rounds, 4 * 8 * 15);
   EXPECT_EQ(report.violations, 0);
   EXPECT_LE(report.most_inside, 3);
@@ -135,7 +139,7 @@ TEST_F(SemaphoreTest, NeverMoreThanThereArePermits) {
 
 // --- Changing the number -----------------------------------------------------------------------
 
-TEST_F(SemaphoreTest, LargerNumberLetsWaitersInAtOnce) {
+TEST_P(SemaphoreTest, LargerNumberLetsWaitersInAtOnce) {
   Semaphore semaphore{client, name, 1};
   Semaphore elsewhere{other, name, 1};
   const Lock held = semaphore.acquire().value();
@@ -154,7 +158,7 @@ TEST_F(SemaphoreTest, LargerNumberLetsWaitersInAtOnce) {
   EXPECT_EQ(holders(), 3U);
 }
 
-TEST_F(SemaphoreTest, WaitersThatLookAgainDoNotUndoAResize) {
+TEST_P(SemaphoreTest, WaitersThatLookAgainDoNotUndoAResize) {
   Semaphore semaphore{client, name, 1};
   Semaphore elsewhere{other, name, 1};
   Lock held = semaphore.acquire().value();
@@ -168,10 +172,10 @@ TEST_F(SemaphoreTest, WaitersThatLookAgainDoNotUndoAResize) {
   semaphore.resize(2);
   const Lock second = result_of(looking).value();
   EXPECT_FALSE(Semaphore(client, name, 2).acquire(fail_fast()));
-  EXPECT_EQ(redis.command({"HGET", key_of(name) + ":book", "#limit"}).string, "2");
+  EXPECT_EQ(store.permits(name), 2);
 }
 
-TEST_F(SemaphoreTest, SmallerNumberTakesNothingAwayAndDrains) {
+TEST_P(SemaphoreTest, SmallerNumberTakesNothingAwayAndDrains) {
   Semaphore semaphore{client, name, 3};
   std::vector<Lock> permits;
   for (int i = 0; i < 3; ++i) permits.push_back(semaphore.acquire().value());
@@ -186,9 +190,9 @@ TEST_F(SemaphoreTest, SmallerNumberTakesNothingAwayAndDrains) {
   EXPECT_TRUE(result_of(waiter));
 }
 
-TEST_F(SemaphoreTest, LastNumberThatReachedRedisCountsForEverybody) {
+TEST_P(SemaphoreProcessTest, LastNumberThatReachedTheStoreCountsForEverybody) {
   Semaphore two{client, name, 2};
-  FamilyProcess one_of_four{name, 60s, "4"};
+  FamilyProcess one_of_four{store, name, 60s, "4"};
   one_of_four.held();
   const Lock second = two.acquire(fail_fast()).value();  // says 2
   EXPECT_FALSE(two.acquire(fail_fast()));
@@ -196,7 +200,7 @@ TEST_F(SemaphoreTest, LastNumberThatReachedRedisCountsForEverybody) {
   const Lock third = four.acquire(fail_fast()).value();  // says 4
   EXPECT_EQ(holders(), 3U);
   EXPECT_FALSE(two.acquire(fail_fast()));  // says 2 again: too many are out already
-  FamilyProcess waits{name, 60s, "2"};
+  FamilyProcess waits{store, name, 60s, "2"};
   ASSERT_TRUE(waiting(1));
   Semaphore five{other, name, 5};
   const Lock fifth = five.acquire({.wait = patience}).value();  // the one who waits comes in first
@@ -204,17 +208,18 @@ TEST_F(SemaphoreTest, LastNumberThatReachedRedisCountsForEverybody) {
   EXPECT_EQ(holders(), 5U);
 }
 
-TEST_F(SemaphoreTest, ResizeOfOneThatNobodyUsesLeavesNothing) {
+TEST_P(SemaphoreTest, ResizeOfOneThatNobodyUsesLeavesNothing) {
   Semaphore semaphore{client, name, 2};
   semaphore.resize(5);
   EXPECT_EQ(semaphore.permits(), 5);
-  EXPECT_TRUE(redis.keys("lh:{" + name + "*").empty());
+  store.expect_nothing_left_of(name);
+  EXPECT_FALSE(store.has_token(name));
   std::vector<Lock> permits;
   for (int i = 0; i < 5; ++i) permits.push_back(semaphore.acquire(fail_fast()).value());
   EXPECT_FALSE(semaphore.acquire(fail_fast()));
 }
 
-TEST_F(SemaphoreTest, ForceHandsOutOneMore) {
+TEST_P(SemaphoreTest, ForceHandsOutOneMore) {
   Semaphore semaphore{client, name, 1};
   const Lock held = semaphore.acquire().value();
   const Lock more = semaphore.acquire({.on_conflict = OnConflict::force}).value();
@@ -225,7 +230,7 @@ TEST_F(SemaphoreTest, ForceHandsOutOneMore) {
 
 // --- Beside other locks ------------------------------------------------------------------------
 
-TEST_F(SemaphoreTest, ExclusiveLockOfTheSameNameWaitsForAllPermitsAndStopsThem) {
+TEST_P(SemaphoreTest, ExclusiveLockOfTheSameNameWaitsForAllPermitsAndStopsThem) {
   Semaphore semaphore{client, name, 2};
   Lock permit = semaphore.acquire().value();
   auto alone = in_background([&] { return other.acquire(name, {.wait = patience}); });
@@ -236,8 +241,8 @@ TEST_F(SemaphoreTest, ExclusiveLockOfTheSameNameWaitsForAllPermitsAndStopsThem) 
   EXPECT_FALSE(semaphore.acquire(fail_fast()));
 }
 
-TEST_F(SemaphoreTest, OutlivesItsClient) {
-  auto brief = std::make_optional<LockClient>(redis.uri(), as_new_runner());
+TEST_P(SemaphoreTest, OutlivesItsClient) {
+  auto brief = std::make_optional<LockClient>(store.uri(), as_new_runner());
   Semaphore kept{*brief, name, 1};
   brief.reset();
   const Lock permit = kept.acquire().value();

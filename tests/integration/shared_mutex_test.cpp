@@ -19,13 +19,22 @@ static_assert(!std::is_copy_constructible_v<SharedMutex>);
 static_assert(noexcept(std::declval<SharedMutex&>().unlock()));
 static_assert(noexcept(std::declval<SharedMutex&>().unlock_shared()));
 
-class SharedMutexTest : public LockFamilyTest {
+template <class Store>
+class SharedMutexFixture : public LockFamilyFixture<Store> {
  protected:
-  SharedMutex mutex{client, name};
-  SharedMutex theirs{other, name};  // the same lock, for another process
+  SharedMutex mutex{this->client, this->name};
+  SharedMutex theirs{this->other, this->name};  // the same lock, for another process
 };
 
-TEST_F(SharedMutexTest, SharedLockReadsAndUniqueLockWrites) {
+class SharedMutexTest : public SharedMutexFixture<OnEveryStore> {};
+ON_EVERY_STORE(SharedMutexTest);
+
+class RedisSharedMutexTest : public SharedMutexFixture<OnRedis> {
+ protected:
+  RedisEndpoint& redis = store.redis();
+};
+
+TEST_P(SharedMutexTest, SharedLockReadsAndUniqueLockWrites) {
   {
     const std::shared_lock first{mutex};
     const std::shared_lock second{mutex};
@@ -46,7 +55,7 @@ TEST_F(SharedMutexTest, SharedLockReadsAndUniqueLockWrites) {
   theirs.unlock();
 }
 
-TEST_F(SharedMutexTest, ScopedLockTakesSeveral) {
+TEST_P(SharedMutexTest, ScopedLockTakesSeveral) {
   SharedMutex second{client, name_for_test("second")};
   {
     const std::scoped_lock both{mutex, second};
@@ -57,7 +66,7 @@ TEST_F(SharedMutexTest, ScopedLockTakesSeveral) {
   EXPECT_FALSE(other.status(name_for_test("second")));
 }
 
-TEST_F(SharedMutexTest, ScopedLocksInAnyOrderDoNotDeadlock) {
+TEST_P(SharedMutexTest, ScopedLocksInAnyOrderDoNotDeadlock) {
   SharedMutex second{client, name_for_test("second")};
   SharedMutex their_second{other, name_for_test("second")};
   std::vector<std::future<void>> threads;
@@ -79,7 +88,7 @@ TEST_F(SharedMutexTest, ScopedLocksInAnyOrderDoNotDeadlock) {
   EXPECT_EQ(inside, 20);
 }
 
-TEST_F(SharedMutexTest, TimedTriesEndInTime) {
+TEST_P(SharedMutexTest, TimedTriesEndInTime) {
   const std::unique_lock writer{theirs};
   const auto began = Clock::now();
   EXPECT_FALSE(mutex.try_lock_for(30ms));
@@ -92,13 +101,13 @@ TEST_F(SharedMutexTest, TimedTriesEndInTime) {
   EXPECT_EQ(in_line(), 0);
 }
 
-TEST_F(SharedMutexTest, TimedTriesInsideTheProcessEndInTimeToo) {
+TEST_P(SharedMutexTest, TimedTriesInsideTheProcessEndInTimeToo) {
   const std::unique_lock writer{mutex};
   EXPECT_FALSE(mutex.try_lock_for(30ms));
   EXPECT_FALSE(mutex.try_lock_shared_for(30ms));
 }
 
-TEST_F(SharedMutexTest, TimedTriesSucceedWhenTheLockComesInTime) {
+TEST_P(SharedMutexTest, TimedTriesSucceedWhenTheLockComesInTime) {
   std::unique_lock writer{theirs};
   auto reads = in_background([&] {
     std::shared_lock lock{mutex, std::defer_lock};
@@ -118,7 +127,7 @@ TEST_F(SharedMutexTest, TimedTriesSucceedWhenTheLockComesInTime) {
   EXPECT_TRUE(result_of(writes));
 }
 
-TEST_F(SharedMutexTest, ManyThreadsOfTwoProcessesKeepTheirPromise) {
+TEST_P(SharedMutexTest, ManyThreadsOfTwoProcessesKeepTheirPromise) {
   int value = 0;  // written under the lock only; TSan watches
   std::atomic<int> readers = 0;
   std::vector<std::future<void>> threads;
@@ -144,7 +153,7 @@ TEST_F(SharedMutexTest, ManyThreadsOfTwoProcessesKeepTheirPromise) {
 }
 
 // Within a process too, neither side may keep the other out for ever.
-TEST_F(SharedMutexTest, StreamOfWritersDoesNotStarveAReader) {
+TEST_P(SharedMutexTest, StreamOfWritersDoesNotStarveAReader) {
   std::atomic<bool> enough = false;
   std::atomic<int> written = 0;
   std::vector<std::future<void>> writers;
@@ -163,7 +172,7 @@ TEST_F(SharedMutexTest, StreamOfWritersDoesNotStarveAReader) {
   for (auto& writer : writers) result_of(writer);
 }
 
-TEST_F(SharedMutexTest, StreamOfReadersDoesNotStarveAWriter) {
+TEST_P(SharedMutexTest, StreamOfReadersDoesNotStarveAWriter) {
   std::atomic<bool> enough = false;
   std::atomic<int> read = 0;
   std::vector<std::future<void>> readers;
@@ -185,7 +194,7 @@ TEST_F(SharedMutexTest, StreamOfReadersDoesNotStarveAWriter) {
   for (auto& reader : readers) result_of(reader);
 }
 
-TEST_F(SharedMutexTest, GivesUpItsPlaceWhenAWriterTimesOut) {
+TEST_P(SharedMutexTest, GivesUpItsPlaceWhenAWriterTimesOut) {
   std::shared_lock reader{mutex};
   auto writer = in_background([&] { return mutex.try_lock_for(200ms); });
   EXPECT_FALSE(result_of(writer));
@@ -193,7 +202,7 @@ TEST_F(SharedMutexTest, GivesUpItsPlaceWhenAWriterTimesOut) {
   mutex.unlock_shared();
 }
 
-TEST_F(SharedMutexTest, MayBeUnlockedByAnotherThread) {
+TEST_P(SharedMutexTest, MayBeUnlockedByAnotherThread) {
   mutex.lock();
   std::jthread{[&] { mutex.unlock(); }}.join();
   mutex.lock_shared();
@@ -224,7 +233,7 @@ TEST(SharedMutexFaultTest, UnlocksWithoutThrowingWhenRedisIsGone) {
   read.unlock_shared();
 }
 
-TEST_F(SharedMutexTest, WaitsForARedisThatIsAway) {
+TEST_F(RedisSharedMutexTest, WaitsForARedisThatIsAway) {
   FaultProxy proxy{redis.port()};
   LockClient far{redis.uri_through(proxy.port()), as_new_runner()};
   SharedMutex remote{far, name};

@@ -14,7 +14,7 @@
 #include "tests/support/temp_dir.hpp"
 
 // The same tests on every store: TEST_P of a fixture that derives from OnEveryStore, and
-// ON_EVERY_STORE(Fixture) or, for tests that start processes, ON_STORES_OF_PROCESSES(Fixture).
+// ON_EVERY_STORE(Fixture) or, for some, ON_TWO_STORES(Fixture).
 
 namespace leasehold::testing {
 
@@ -92,6 +92,15 @@ class LockStoreUnderTest {
     return number<permit_count>(name);
   }
 
+  /// By the store's clock, as it is shown to people.
+  std::chrono::system_clock::time_point now() const {
+    if (!is_redis()) return std::chrono::system_clock::now();
+    const auto time = redis().command({"TIME"});
+    return std::chrono::system_clock::time_point{
+        std::chrono::seconds{std::stoll(time.elements.at(0).string)} +
+        std::chrono::microseconds{std::stoll(time.elements.at(1).string)}};
+  }
+
   /// What somebody might do from outside.
   void delete_lock(const std::string& name) const {
     if (is_redis()) {
@@ -106,6 +115,26 @@ class LockStoreUnderTest {
     } else {
       change<remove_token>(name);
     }
+  }
+  /// Lets the lease of an exclusive holder end that much earlier.
+  void shorten_lease(const std::string& name, std::chrono::milliseconds by) const {
+    if (is_redis()) {
+      const auto left = redis().command({"PTTL", key_of(name)}).integer;
+      redis().command({"PEXPIRE", key_of(name), std::to_string(left - by.count())});
+      return;
+    }
+    database_->write(
+        [&](sqlite::Transaction& transaction) { transaction.execute(shorten, name, by.count()); });
+  }
+  /// Whether as many clients listen: one that does not yet can lose its place for a moment. Those
+  /// of SQLite do from their first call on.
+  [[nodiscard]] ::testing::AssertionResult all_listen(std::size_t clients) const {
+    if (!is_redis()) return ::testing::AssertionSuccess();
+    return eventually(
+        [&] {
+          return redis().command({"PUBSUB", "CHANNELS", "lh:client:*"}).elements.size() == clients;
+        },
+        patience);
   }
   /// Of a store of its own.
   void lose_all_data() const {
@@ -144,6 +173,9 @@ class LockStoreUnderTest {
       "SELECT (SELECT count(*) FROM lock_claims WHERE substr(name, 1, length(?1)) = ?1)"
       "     + (SELECT count(*) FROM lock_tokens WHERE substr(name, 1, length(?1)) = ?1"
       "        AND (permits IS NOT NULL OR place IS NOT NULL))"};
+  static constexpr EmbeddedText shorten{"", "",
+                                        "UPDATE lock_claims SET ends = ends - ?2, gone = gone - ?2 "
+                                        "WHERE name = ?1 AND state = 'held'"};
   static constexpr EmbeddedText remove_holders{
       "", "", "DELETE FROM lock_claims WHERE (name = ?1 OR ?1 = '') AND state <> 'waiting'"};
   static constexpr EmbeddedText remove_token{"", "",
@@ -201,8 +233,9 @@ inline std::string name_of_store(const ::testing::TestParamInfo<StoreKind>& info
       ::testing::Values(StoreKind::redis, StoreKind::sqlite_memory, StoreKind::sqlite_file), \
       ::leasehold::testing::name_of_store)
 
-/// Memory is not shared between processes.
-#define ON_STORES_OF_PROCESSES(Fixture)                                                            \
+/// For tests with several processes, which share no memory, and for those that have to let seconds
+/// pass.
+#define ON_TWO_STORES(Fixture)                                                                     \
   INSTANTIATE_TEST_SUITE_P(, Fixture, ::testing::Values(StoreKind::redis, StoreKind::sqlite_file), \
                            ::leasehold::testing::name_of_store)
 

@@ -115,7 +115,10 @@ class Contest {
     LockConflict conflict{.place = claim_.place};
     if (claim_.join != Join::no) conflict.place = line_.join(claim_, claimant_);
     // A larger number of permits makes room for those who wait.
-    if (has_room() || limits) line_.advance();
+    if (has_room() || limits) {
+      line_.advance();
+      line_.look();
+    }
     line_.tidy();
     if (auto holder = line_.record()) {
       conflict.holder = std::move(*holder);

@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "sqlite/machine_clock.hpp"
+#include "sqlite/process_identity.hpp"
 #include "sqlite_lock_queries.hpp"
 
 namespace leasehold::sqlite {
@@ -138,11 +139,16 @@ void LockLine::settle() {
   for (const StoredClaim& claim : over) {
     transaction_.execute(lock_sql::remove_holder, name_, claim.owner);
     if (claim.confirmed) continue;
-    // Whoever does not confirm in time is dead or frozen: none of its waiters may hold up the line.
-    // If it lives after all, it comes back to its places by itself.
-    effects_.evicted +=
-        1 + static_cast<std::uint64_t>(transaction_.execute(lock_sql::evict, name_, claim.client));
+    ++effects_.evicted;
+    evict(claim.client);
   }
+}
+
+/// Of a process that has ended, or did not confirm in time, and so is dead or frozen, no waiter may
+/// hold up the line. If it lives after all, it comes back to its places by itself.
+void LockLine::evict(std::string_view client) {
+  effects_.evicted +=
+      static_cast<std::uint64_t>(transaction_.execute(lock_sql::evict, name_, client));
 }
 
 LockLine::Holder LockLine::holder() const {
@@ -197,6 +203,10 @@ void LockLine::advance() {
       next.client = row.text(2);
       limit = static_cast<int>(row.integer(3));
     }
+    if (has_ended(std::string_view(next.client).substr(next.client.find('@') + 1))) {
+      evict(next.client);
+      continue;
+    }
     if (holder() == Holder::shared) {
       if (next.exclusive()) return;
       const auto most = static_cast<std::size_t>(permits().value_or(limit));
@@ -230,6 +240,8 @@ void LockLine::hold(const LockClaim& claim, const Claimant& claimant, FencingTok
 void LockLine::downgrade(const LockRenewal& renewal, milliseconds linger) {
   transaction_.execute(lock_sql::downgrade, name_, renewal.owner, moment_.since_boot, renewal.ttl,
                        renewal.heartbeat_every, linger, renewal.renewals, renewal.metadata);
+  // Readers that come in beside it get its token.
+  transaction_.execute(lock_sql::keep_token, name_, renewal.token.value);
   look();
 }
 

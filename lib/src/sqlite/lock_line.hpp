@@ -22,7 +22,7 @@ struct Moment {
 
 /// Who makes claims: the same for all of a client.
 struct Claimant {
-  std::string client;  ///< where it hears word
+  std::string client;  ///< where it hears word: something random, '@', and its process
   std::string runner;
   std::string incarnation;
   bool persistent = false;  ///< whether the runner comes back with the same name
@@ -139,6 +139,7 @@ class LockLine {
   bool lives(const StoredClaim& claim) const { return claim.ends > moment_.since_boot; }
   bool lapsed(const StoredClaim& claim) const;
   void tell(const StoredClaim& claim, std::string_view message);
+  void evict(std::string_view client);
 
   Transaction& transaction_;
   const std::string_view name_;

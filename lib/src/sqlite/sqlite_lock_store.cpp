@@ -8,6 +8,7 @@
 
 #include "leasehold/errors.hpp"
 #include "sqlite/machine_clock.hpp"
+#include "sqlite/process_identity.hpp"
 #include "sqlite_lock_migrations.hpp"
 #include "sqlite_lock_queries.hpp"
 #include "support/random.hpp"
@@ -34,7 +35,7 @@ Claimant make_claimant(const SqliteLockStore::Options& options) {
   const json about{{"pid", getpid()},
                    {"host", system.nodename},
                    {"platform", std::string(system.sysname) + " " + system.machine}};
-  return {.client = random_hex(8),
+  return {.client = random_hex(8) + '@' + process_identity(),
           .runner = options.runner.str(),
           .incarnation = std::string(options.runner.incarnation()),
           .persistent = options.runner.persistent(),

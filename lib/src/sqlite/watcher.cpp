@@ -82,9 +82,10 @@ void Watcher::look() {
   const bool was_away = now - looked_at_ > longest_absence;
   looked_at_ = now;
   try {
-    const bool missed = !connection_ || connection_->moved() || was_away;
-    if (!connection_ || connection_->moved()) connection_ = database_.connect();
-    if (missed) callbacks_.on_reset();
+    const bool anew = !connection_ || connection_->moved();
+    if (anew) connection_ = database_.connect();
+    if (was_away || (anew && was_connected_)) callbacks_.on_reset();
+    was_connected_ = true;
     if (!has_changed()) return;
     pause_ = shortest_pause;
     callbacks_.on_change(*connection_);

@@ -68,6 +68,7 @@ class Watcher {
 
   // Of the thread:
   std::unique_ptr<Connection> connection_;
+  bool was_connected_ = false;
   std::string version_;
   std::chrono::microseconds pause_;
   TimePoint used_at_;
