@@ -141,7 +141,7 @@ TEST_F(SqliteLockFaultsTest, KilledAtAnyMomentNothingThatWasSaidIsUntrue) {
     const auto record = client.status("lock");
     if (said == "granted") {
       // Released since, perhaps, but that was not said; and then there may be a next one.
-      if (record) EXPECT_GE(record->token, token);
+      EXPECT_TRUE(!record || record->token >= token);
     } else if (record) {
       EXPECT_GT(record->token, token) << "it was said to be released";
     }
@@ -230,7 +230,6 @@ TEST_F(SqliteLockFaultsTest, ReadOnlyFileOrFolderIsRefused) {
     const AsOrdinaryUser user;
     EXPECT_EQ(refusal(uri), Reason::read_only);
     EXPECT_EQ(refusal("sqlite:" + (dir.path() / "new.db").string()), Reason::permission);
-    fs::permissions(dir.path(), fs::perms{0555});
   }
   fs::permissions(dir.path(), fs::perms{0755});
   fs::permissions(file, fs::perms{0644});

@@ -74,9 +74,8 @@ int main(int argc, char** argv) {
   if (what != "grants" && what != "try") return 0;
   LockClient client{uri, leasehold::testing::as_new_runner()};
   if (what == "grants") take_and_release(client, argv[3]);
-  if (const auto lock = client.acquire(argv[3], {.on_conflict = OnConflict::fail_fast})) {
-    Lock held = *std::move(const_cast<Acquisition&>(lock));
-    std::cout << "granted " << held.token() << std::endl;
+  if (auto lock = client.acquire(argv[3], {.on_conflict = OnConflict::fail_fast})) {
+    std::cout << "granted " << lock->token() << std::endl;
   } else {
     std::cout << "busy" << std::endl;
   }

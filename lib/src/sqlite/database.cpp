@@ -92,7 +92,13 @@ void Database::run(Mode mode, milliseconds timeout, Body body, void* context) {
 void Database::run_once(Mode mode, Body body, void* context) {
   if (connection_->moved()) open_anew();
   Connection& connection = *connection_;
-  if (mode == Mode::single) return body(context, connection);
+  if (mode == Mode::single) {
+    try {
+      return body(context, connection);
+    } catch (const Unavailable& error) {
+      throw OutcomeUnknown(error.what());  // the disk failed, perhaps while it committed
+    }
+  }
   mode == Mode::write ? connection.begin_immediate() : connection.begin();
   try {
     body(context, connection);

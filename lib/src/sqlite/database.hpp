@@ -22,7 +22,8 @@ namespace leasehold::sqlite {
 struct Schema {
   std::string_view kind;                            ///< "locks" or "tasks"
   std::span<const EmbeddedText* const> migrations;  ///< 0001_….sql and so on, in order
-  const EmbeddedText* on_new_boot = nullptr;  ///< a script that ends the leases of an earlier boot
+  /// A script that ends the leases of an earlier boot. In it :now stands for ms since this one.
+  const EmbeddedText* on_new_boot = nullptr;
 };
 
 enum class Durability {

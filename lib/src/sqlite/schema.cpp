@@ -37,6 +37,15 @@ void check_ours_in_transaction(Connection& connection, const OpenOptions& option
                           " tables): name a file of its own, or let migrate add our tables to it");
 }
 
+std::string with_present_time(std::string_view script) {
+  constexpr std::string_view word = ":now";
+  std::string text(script);
+  for (auto at = text.find(word); at != std::string::npos; at = text.find(word)) {
+    text.replace(at, word.size(), std::to_string(since_boot().count()));
+  }
+  return text;
+}
+
 struct Installed {
   int version = 0;
   std::string boot_id;
@@ -99,7 +108,7 @@ int install(Connection& connection, const OpenOptions& options, const std::strin
         if (version_of(*migration) > found.version) connection.execute_script(migration->text);
       }
       if (found.version > 0 && found.boot_id != boot && schema.on_new_boot) {
-        connection.execute_script(schema.on_new_boot->text);
+        connection.execute_script(with_present_time(schema.on_new_boot->text));
       }
       connection.execute(sql::set_version, schema.kind, newest, boot);
     }

@@ -1,5 +1,6 @@
 #include "sqlite/sqlite_errors.hpp"
 
+#include <fcntl.h>
 #include <sqlite3.h>
 #include <unistd.h>
 
@@ -16,6 +17,10 @@ using Reason = ServerRefused::Reason;
 std::string words(int code, sqlite3* connection) {
   const char* text = connection ? sqlite3_errmsg(connection) : sqlite3_errstr(code);
   return std::string(" (") + text + ", SQLite " + std::to_string(code) + ")";
+}
+
+bool may(const std::filesystem::path& path, int mode) {
+  return faccessat(AT_FDCWD, path.c_str(), mode, AT_EACCESS) == 0;
 }
 
 }  // namespace
@@ -62,10 +67,10 @@ void raise_open_failure(int code, sqlite3* connection, const std::string& path,
     };
     if (fs::is_directory(file, ignored)) throw refused(Reason::wrong_type, "this is a folder");
     if (!fs::exists(folder, ignored)) throw refused(Reason::other, "its folder does not exist");
-    if (access(folder.c_str(), W_OK | X_OK) != 0) {
+    if (!may(folder, W_OK | X_OK)) {
       throw refused(Reason::permission, "this user may not write into its folder");
     }
-    if (fs::exists(file, ignored) && access(file.c_str(), R_OK | W_OK) != 0) {
+    if (fs::exists(file, ignored) && !may(file, R_OK | W_OK)) {
       throw refused(Reason::permission, "this user may not read and write the file");
     }
   }

@@ -2,5 +2,5 @@
 -- exclusively is remembered for as long as any record of a vanished holder, from now on.
 DELETE FROM lock_messages;
 DELETE FROM lock_claims WHERE state <> 'held' OR kind <> 'x';
-UPDATE lock_claims SET granted = granted - ends, gone = linger, ends = 0;
+UPDATE lock_claims SET granted = :now - (ends - granted), gone = :now + linger, ends = :now;
 UPDATE lock_tokens SET permits = NULL, place = NULL;
