@@ -42,6 +42,12 @@ struct PostgresOptions {
   std::string schema = "leasehold";
 };
 
+struct SqliteOptions {
+  /// How long a call tries while other processes write to the file, 1 ms to 1 h; then it throws
+  /// Unavailable. Default 30 s.
+  std::chrono::milliseconds timeout{30'000};
+};
+
 /// What becomes of completed tasks.
 class Retention {
  public:
@@ -74,7 +80,8 @@ enum class Notify {
 };
 
 struct TaskQueueOptions {
-  PostgresOptions postgres;
+  PostgresOptions postgres;  ///< for postgresql://…
+  SqliteOptions sqlite;      ///< for sqlite:…
 
   /// Who leases, if a LeaseRequest does not say. Default: RunnerId::of_this_process().
   std::optional<RunnerId> runner;

@@ -21,6 +21,9 @@ struct TaskStats {
   std::uint64_t stale_writes = 0;       ///< refused because the lease was gone
   std::uint64_t version_conflicts = 0;  ///< updates refused because of another version
   std::uint64_t outcomes_unknown = 0;   ///< replies lost; most are resolved by looking again
+  /// Calls made again because others were in the way: in PostgreSQL deadlocks and serialization
+  /// failures, in SQLite other processes that were writing.
+  std::uint64_t retries = 0;
 
   Histogram lease_time;  ///< of calls of lease()
 };

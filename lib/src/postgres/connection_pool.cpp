@@ -50,6 +50,7 @@ pqxx::result ConnectionPool::run(const Statement& statement, const Params& param
     } catch (const SqlRefused& refused) {
       if (refused.reason() != ServerRefused::Reason::conflict || tries == most_tries) throw;
     }
+    retries_.fetch_add(1, std::memory_order_relaxed);
     std::this_thread::sleep_for(pause.next());
   }
 }

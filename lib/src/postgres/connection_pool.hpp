@@ -1,5 +1,6 @@
 #pragma once
 
+#include <atomic>
 #include <chrono>
 #include <condition_variable>
 #include <memory>
@@ -28,6 +29,9 @@ class ConnectionPool {
   /// SqlRefused if the server said no.
   pqxx::result run(const Statement& statement, const Params& params);
 
+  /// How often a statement was run again.
+  std::uint64_t retries() const noexcept { return retries_.load(std::memory_order_relaxed); }
+
   const std::string& where() const noexcept { return uri_.display; }
 
  private:
@@ -48,6 +52,7 @@ class ConnectionPool {
 
   const PostgresUri uri_;
   const PostgresOptions options_;
+  std::atomic<std::uint64_t> retries_{0};
 
   std::mutex mutex_;
   std::condition_variable_any freed_;

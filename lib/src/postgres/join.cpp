@@ -1,5 +1,3 @@
-#include <limits>
-
 #include "leasehold/errors.hpp"
 #include "leasehold/postgres.hpp"
 #include "postgres/postgres_errors.hpp"
@@ -18,8 +16,9 @@ using postgres::PostgresTaskStore;
 
 PostgresTaskStore& postgres_store(const QueueCore& core) {
   if (auto* store = dynamic_cast<PostgresTaskStore*>(core.store.get())) return *store;
-  throw InvalidArgument("the queue is in " + core.store->where() +
-                        ": a PostgreSQL transaction can not be joined");
+  throw InvalidArgument(
+      "the queue is in " + core.store->where() +
+      ", and this is a transaction in PostgreSQL: use the functions of leasehold/sqlite.hpp");
 }
 
 /// Runs a part of the caller's transaction, in the errors that we throw.
@@ -63,46 +62,29 @@ std::vector<Enqueued> enqueue_in(pqxx::transaction_base& transaction, TaskQueue&
 
 void complete_in(pqxx::transaction_base& transaction, TaskLease& lease, std::string_view result) {
   TaskLease::State& state = QueueCore::state(lease);
-  QueueCore::check_not_ended(state, "complete_in");
-  QueueCore& core = *state.core;
-  core.check_result(result);
-  PostgresTaskStore& store = postgres_store(core);
-  // From here on the handle must not touch the task by itself: in its destructor it would wait for
-  // the lock of this very transaction.
-  state.stage = TaskLease::State::Stage::handed_over;
-  const LeaseWrite write = in_transaction_of_caller(transaction, [&] {
-    return store.complete_in(transaction, {state.task.key, result}, core.keep());
+  PostgresTaskStore& store = postgres_store(*state.core);
+  state.core->complete_joined(state, result, [&](const FinishedTask& task, Keep keep) {
+    return in_transaction_of_caller(transaction,
+                                    [&] { return store.complete_in(transaction, task, keep); });
   });
-  if (write == LeaseWrite::accepted) return;
-  core.telemetry.stale_writes.add();
-  throw LeaseLost("task " + std::to_string(state.task.key.id.value) + " is not leased by " +
-                  state.worker + " any more (version " +
-                  std::to_string(state.task.key.version.value) + ")");
 }
 
 void complete_in(pqxx::transaction_base& transaction, Task& task, std::string_view result) {
   WorkerRun& worker = WorkerRun::of(task);
-  const TaskRunPtr& run = WorkerRun::run_of(task);
-  worker.check_result(result);
   PostgresTaskStore& store = postgres_store(worker.core());
-  worker.hand_over(run);
-  const LeaseWrite write = in_transaction_of_caller(transaction, [&] {
-    return store.complete_in(transaction, {run->task.key, result}, run->kind.keep);
-  });
-  if (write == LeaseWrite::stale) worker.refuse(run);
+  worker.complete_joined(
+      WorkerRun::run_of(task), result, [&](const FinishedTask& finished, Keep keep) {
+        return in_transaction_of_caller(
+            transaction, [&] { return store.complete_in(transaction, finished, keep); });
+      });
 }
 
 void fence(pqxx::transaction_base& transaction, std::string_view resource, FencingToken token,
            std::string_view schema) {
   check_resource(resource);
   postgres::check_schema(schema);
-  constexpr auto most = static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max());
-  if (token.value > most) {
-    throw InvalidArgument("fencing token " + std::to_string(token.value) + ": allowed are 0 to " +
-                          std::to_string(most));
-  }
   postgres::Params params;
-  params.add(resource).add(static_cast<std::int64_t>(token.value));
+  params.add(resource).add(checked_token(token));
   in_transaction_of_caller(transaction, [&] {
     return postgres::execute(transaction, postgres::Statement(sql::fence, std::string(schema)).text,
                              params);

@@ -8,6 +8,7 @@
 #include "postgres/pqxx_bridge.hpp"
 #include "postgres/rows.hpp"
 #include "sql_queries.hpp"
+#include "tasks/names.hpp"
 
 namespace leasehold {
 namespace postgres {

@@ -48,6 +48,7 @@ class PostgresTaskStore : public TaskStore {
                                 std::size_t chunk) override;
   std::unique_ptr<TaskStore> twin(std::chrono::milliseconds patience) const override;
   std::unique_ptr<TaskListener> listen() const override;
+  std::uint64_t retries() const override { return pool_.retries(); }
   std::string where() const override { return pool_.where(); }
 
   // The same in the caller's own transaction.

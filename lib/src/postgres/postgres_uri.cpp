@@ -56,7 +56,8 @@ PostgresUri parse_uri(std::string_view uri, milliseconds connect_timeout) {
   if (!is_uri && !is_pairs) {
     const auto scheme = uri.substr(0, std::min(uri.find(':'), uri.size()));
     throw InvalidArgument("the task queue's URI begins with " + in_quotes(scheme) +
-                          ": allowed are postgresql://, postgres:// and libpq's key=value form");
+                          ": allowed are postgresql://, postgres://, libpq's key=value form, "
+                          "sqlite:path, sqlite::memory: and sqlite::memory:name");
   }
   if (uri.find('\0') != std::string_view::npos) {
     throw InvalidArgument("the PostgreSQL URI contains a NUL byte");

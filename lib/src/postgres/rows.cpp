@@ -3,6 +3,8 @@
 #include <optional>
 #include <stdexcept>
 
+#include "tasks/names.hpp"
+
 namespace leasehold::postgres {
 namespace {
 
@@ -57,14 +59,6 @@ SnapshotHolder::Kind to_kind(std::string_view name) {
 }
 
 }  // namespace
-
-TaskState to_state(std::string_view name) {
-  for (const TaskState state : {TaskState::pending, TaskState::leased, TaskState::completed,
-                                TaskState::dead, TaskState::cancelled}) {
-    if (name == to_string(state)) return state;
-  }
-  throw std::logic_error("unknown task state " + std::string(name));
-}
 
 // Braced initialisers are evaluated from left to right: the fields come in the order of the
 // columns.

@@ -17,6 +17,5 @@ RecoveredTask to_recovered(const pqxx::row& row);         ///< recover.sql
 QueueHealth to_health(const pqxx::row& row);              ///< health.sql
 SnapshotHolder to_snapshot_holder(const pqxx::row& row);  ///< oldest_snapshot.sql
 std::vector<TaskId> to_ids(const pqxx::result& result);
-TaskState to_state(std::string_view name);
 
 }  // namespace leasehold::postgres

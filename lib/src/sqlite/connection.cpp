@@ -1,6 +1,7 @@
 #include "sqlite/connection.hpp"
 
 #include <stdexcept>
+#include <utility>
 
 namespace leasehold::sqlite {
 
@@ -22,6 +23,9 @@ Connection::Connection(const SqliteUri& uri)
   begin_immediate_ = compile("BEGIN IMMEDIATE", SQLITE_PREPARE_PERSISTENT);
   commit_ = compile("COMMIT", SQLITE_PREPARE_PERSISTENT);
 }
+
+Connection::Connection(sqlite3* theirs, std::string where)
+    : where_(std::move(where)), in_file_(true), handle_(theirs, CloseConnection{.ours = false}) {}
 
 Connection::Prepared Connection::compile(std::string_view sql, unsigned flags) {
   sqlite3_stmt* statement = nullptr;

@@ -14,11 +14,21 @@
 
 namespace leasehold::sqlite {
 
+/// Closes a connection, unless it is somebody else's.
+struct CloseConnection {
+  bool ours = true;
+  void operator()(sqlite3* handle) const {
+    if (ours) sqlite3_close_v2(handle);
+  }
+};
+
 /// One connection with its prepared statements. Used by one thread at a time. Every call throws
 /// Busy if another connection is in the way, otherwise as Database says.
 class Connection {
  public:
   explicit Connection(const SqliteUri& uri);
+  /// One that belongs to somebody else, who has begun and will end its transaction.
+  Connection(sqlite3* theirs, std::string where);
 
   /// Binds `values` to ?1, ?2, … Prepared once, then kept. The same text can run only once at a
   /// time.
@@ -53,9 +63,6 @@ class Connection {
   bool moved() const;
 
  private:
-  struct Close {
-    void operator()(sqlite3* handle) const { sqlite3_close_v2(handle); }
-  };
   struct Finalize {
     void operator()(sqlite3_stmt* statement) const { sqlite3_finalize(statement); }
   };
@@ -67,7 +74,7 @@ class Connection {
 
   const std::string where_;
   const bool in_file_;
-  std::unique_ptr<sqlite3, Close> handle_;
+  std::unique_ptr<sqlite3, CloseConnection> handle_;
   // By the address of the text, which is embedded and so has one for ever.
   std::unordered_map<const char*, Prepared> statements_;
   Prepared begin_;

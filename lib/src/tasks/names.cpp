@@ -1,3 +1,8 @@
+#include "tasks/names.hpp"
+
+#include <stdexcept>
+#include <string>
+
 #include "leasehold/task_queue.hpp"
 #include "leasehold/worker_observer.hpp"
 
@@ -17,6 +22,14 @@ const char* to_string(TaskState state) noexcept {
       return "cancelled";
   }
   return "?";
+}
+
+TaskState to_state(std::string_view name) {
+  for (const TaskState state : {TaskState::pending, TaskState::leased, TaskState::completed,
+                                TaskState::dead, TaskState::cancelled}) {
+    if (name == to_string(state)) return state;
+  }
+  throw std::logic_error("unknown task state " + std::string(name));
 }
 
 const char* to_string(LeaseWrite write) noexcept {

@@ -347,6 +347,20 @@ std::vector<TaskId> QueueCore::release(std::span<TaskLease::State* const> leases
   return stale;
 }
 
+void QueueCore::complete_joined(TaskLease::State& lease, std::string_view result,
+                                const JoinedWrite& write) {
+  check_not_ended(lease, "complete_in");
+  check_result(result);
+  // From here on the handle must not touch the task by itself: in its destructor it would wait for
+  // the lock of this very transaction.
+  lease.stage = TaskLease::State::Stage::handed_over;
+  if (write({lease.task.key, result}, keep()) == LeaseWrite::accepted) return;
+  telemetry.stale_writes.add();
+  throw LeaseLost("task " + std::to_string(lease.task.key.id.value) + " is not leased by " +
+                  lease.worker + " any more (version " +
+                  std::to_string(lease.task.key.version.value) + ")");
+}
+
 void QueueCore::drop(TaskLease::State& lease) noexcept {
   if (lease.stage != TaskLease::State::Stage::held) return;
   try {

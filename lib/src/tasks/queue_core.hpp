@@ -68,6 +68,9 @@ class QueueCore : public std::enable_shared_from_this<QueueCore> {
   FailOutcome fail(TaskLease::State& lease, std::string_view error, const Retry& retry);
   std::vector<TaskId> release(std::span<TaskLease::State* const> leases,
                               std::optional<std::chrono::milliseconds> delay);
+  /// Completes a task in a transaction of the caller, by `write`. Throws LeaseLost if it is stale.
+  using JoinedWrite = std::function<LeaseWrite(const FinishedTask&, Keep)>;
+  void complete_joined(TaskLease::State& lease, std::string_view result, const JoinedWrite& write);
   /// For destructors.
   void drop(TaskLease::State& lease) noexcept;
 

@@ -1,6 +1,7 @@
 #include "leasehold/task_queue.hpp"
 
 #include "postgres/postgres_task_store.hpp"
+#include "sqlite/sqlite_task_store.hpp"
 #include "tasks/queue_core.hpp"
 #include "tasks/validation.hpp"
 
@@ -9,7 +10,8 @@ namespace {
 
 std::shared_ptr<QueueCore> make_core(std::string_view uri, TaskQueueOptions options) {
   check_queue_options(options);
-  auto store = open_postgres_task_store(uri, options);
+  auto store = open_sqlite_task_store(uri, options);
+  if (!store) store = open_postgres_task_store(uri, options);
   return std::make_shared<QueueCore>(std::move(store), std::move(options));
 }
 
@@ -101,7 +103,7 @@ std::uint64_t TaskQueue::remove_finished(const Removal& removal) {
   return removed;
 }
 
-TaskStats TaskQueue::stats() const { return core_->telemetry.snapshot(); }
+TaskStats TaskQueue::stats() const { return core_->telemetry.snapshot(core_->store->retries()); }
 
 const RunnerId& TaskQueue::runner() const noexcept { return core_->runner; }
 

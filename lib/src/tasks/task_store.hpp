@@ -104,6 +104,9 @@ class TaskStore {
   /// Null if this store does not tell.
   virtual std::unique_ptr<TaskListener> listen() const = 0;
 
+  /// How often a call was made again because others were in the way.
+  virtual std::uint64_t retries() const = 0;
+
   /// Where the tasks are, for messages.
   virtual std::string where() const = 0;
 };

@@ -2,7 +2,7 @@
 
 namespace leasehold {
 
-TaskStats TaskTelemetry::snapshot() const noexcept {
+TaskStats TaskTelemetry::snapshot(std::uint64_t retries) const noexcept {
   return {
       .enqueued = enqueued.value(),
       .already_there = already_there.value(),
@@ -17,6 +17,7 @@ TaskStats TaskTelemetry::snapshot() const noexcept {
       .stale_writes = stale_writes.value(),
       .version_conflicts = version_conflicts.value(),
       .outcomes_unknown = outcomes_unknown.value(),
+      .retries = retries,
       .lease_time = lease_time.snapshot(),
   };
 }

@@ -22,7 +22,8 @@ class TaskTelemetry {
     std::atomic<std::uint64_t> value_{0};
   };
 
-  TaskStats snapshot() const noexcept;
+  /// `retries` are the store's.
+  TaskStats snapshot(std::uint64_t retries) const noexcept;
 
   // Named as in TaskStats.
   Counter enqueued;

@@ -1,5 +1,6 @@
 #include "tasks/validation.hpp"
 
+#include <limits>
 #include <nlohmann/json.hpp>
 #include <set>
 
@@ -196,6 +197,12 @@ void check_handler(std::string_view type, const HandlerOptions& options) {
 }
 
 void check_resource(std::string_view resource) { check_text("resource", resource, longest_key); }
+
+std::int64_t checked_token(FencingToken token) {
+  constexpr auto most = static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max());
+  check_number<std::uint64_t>("fencing token", token.value, 0, most);
+  return static_cast<std::int64_t>(token.value);
+}
 
 std::string as_kept_error(std::string_view error) {
   return utf8_prefix(replace_invalid_utf8(error.substr(0, longest_error)), longest_error);

@@ -1,10 +1,12 @@
 #pragma once
 
 #include <chrono>
+#include <cstdint>
 #include <span>
 #include <string>
 #include <string_view>
 
+#include "leasehold/fencing_token.hpp"
 #include "leasehold/recovery.hpp"
 #include "leasehold/task_queue.hpp"
 #include "leasehold/worker.hpp"
@@ -28,6 +30,8 @@ void check_recovery_options(const RecoveryOptions& options);
 void check_worker_options(const WorkerOptions& options);
 void check_handler(std::string_view type, const HandlerOptions& options);
 void check_resource(std::string_view resource);
+/// As databases keep it.
+std::int64_t checked_token(FencingToken token);
 
 /// An error's text as it is kept: not too long, and UTF-8 whatever it was.
 std::string as_kept_error(std::string_view error);

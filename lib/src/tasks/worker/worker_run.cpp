@@ -174,8 +174,11 @@ LeaseWrite WorkerRun::progress(const TaskRunPtr& run, std::string_view json) {
   return LeaseWrite::stale;
 }
 
-void WorkerRun::hand_over(const TaskRunPtr& run) {
+void WorkerRun::complete_joined(const TaskRunPtr& run, std::string_view result,
+                                const QueueCore::JoinedWrite& write) {
+  check_result(result);
   if (!board_.hand_over(*run)) refuse(run);
+  if (write({run->task.key, result}, run->kind.keep) == LeaseWrite::stale) refuse(run);
 }
 
 void WorkerRun::refuse(const TaskRunPtr& run) {

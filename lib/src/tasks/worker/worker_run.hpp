@@ -37,14 +37,15 @@ class WorkerRun {
   static WorkerRun& of(Task& task) { return task.worker_; }
   static const TaskRunPtr& run_of(Task& task) { return task.run_; }
   QueueCore& core() const { return context_.core; }
-  /// Throws LeaseLost if the lease is gone.
-  void hand_over(const TaskRunPtr& run);
-  [[noreturn]] void refuse(const TaskRunPtr& run);
+  /// As QueueCore::complete_joined().
+  void complete_joined(const TaskRunPtr& run, std::string_view result,
+                       const QueueCore::JoinedWrite& write);
 
  private:
   using Clock = Board::Clock;
 
   void handle(const std::stop_token& stop);
+  [[noreturn]] void refuse(const TaskRunPtr& run);
   TaskOutcome call_handler(const TaskRunPtr& run);
   TaskOutcome failure(const TaskRun& run, std::string_view error) const;
   void listen(const std::stop_token& stop);

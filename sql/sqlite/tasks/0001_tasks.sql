@@ -1,0 +1,58 @@
+-- Tasks and fences in a SQLite file, the columns and states of sql/migrations/0001_tasks.sql.
+--
+-- Times are µs since 1970 by the machine's wall clock. They are shown to people, and judge what is due
+-- and what was finished long ago. A lease is judged by lease_deadline alone: ms of the machine's clock
+-- since it was started (CLOCK_BOOTTIME), which never jumps and is the same in all processes.
+-- The tables are no public interface.
+
+CREATE TABLE task_queue (
+  -- AUTOINCREMENT: an id is never used again. Its counter, sqlite_sequence, is also how other processes
+  -- learn of new tasks (added.sql).
+  id             INTEGER PRIMARY KEY AUTOINCREMENT,
+  version        INTEGER NOT NULL DEFAULT 0,   -- grows by 1 with every change of state
+  run_at         INTEGER NOT NULL,
+  lease_deadline INTEGER,
+  lease_expiry   INTEGER,                      -- the same by the wall clock, to be shown
+  created_at     INTEGER NOT NULL,
+  updated_at     INTEGER NOT NULL,
+  finished_at    INTEGER,
+  priority       INTEGER NOT NULL DEFAULT 0,   -- higher goes first
+  attempts       INTEGER NOT NULL DEFAULT 0,
+  max_attempts   INTEGER NOT NULL DEFAULT 10,
+  crash_count    INTEGER NOT NULL DEFAULT 0,
+  type           TEXT    NOT NULL,
+  state          TEXT    NOT NULL DEFAULT 'pending',
+  leased_by      TEXT,
+  unique_key     TEXT,
+  payload        TEXT    NOT NULL,
+  progress       TEXT,
+  result         TEXT,
+  last_error     TEXT,
+
+  CHECK (state IN ('pending', 'leased', 'completed', 'dead', 'cancelled')),
+  CHECK ((state = 'leased') = (lease_deadline IS NOT NULL)),
+  CHECK ((state IN ('completed', 'dead', 'cancelled')) = (finished_at IS NOT NULL))
+);
+
+-- In exactly the order of due.sql, and all that it reads.
+CREATE INDEX task_ready ON task_queue (type, priority DESC, run_at, id)
+  WHERE state = 'pending';
+
+-- By deadline: recovery, which mostly finds nothing, costs one look. A renewal moves one entry for it.
+CREATE INDEX task_leased ON task_queue (lease_deadline)
+  WHERE state = 'leased';
+
+-- One living task a key.
+CREATE UNIQUE INDEX task_unique_key ON task_queue (unique_key)
+  WHERE unique_key IS NOT NULL AND state IN ('pending', 'leased');
+
+-- For retention, counts, and lists of the dead.
+CREATE INDEX task_finished ON task_queue (state, type, finished_at)
+  WHERE finished_at IS NOT NULL;
+
+-- The newest token that was seen for each resource.
+CREATE TABLE task_fences (
+  resource TEXT    PRIMARY KEY,
+  token    INTEGER NOT NULL,
+  seen_at  INTEGER NOT NULL
+) WITHOUT ROWID;
