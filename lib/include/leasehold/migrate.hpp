@@ -7,7 +7,7 @@
 namespace leasehold {
 
 struct MigrateOptions {
-  /// As PostgresOptions::schema. It is made if it is missing.
+  /// As PostgresOptions::schema. It is made if it is missing. Not for SQLite.
   std::string schema = "leasehold";
 };
 
@@ -17,9 +17,14 @@ struct MigrateReport {
   std::vector<std::string> applied;  ///< the names of the migrations between
 };
 
-/// Brings the tables in a PostgreSQL database to the version that this library needs, in one
+/// Brings the tables in a database to the version that this library needs, in one
 /// transaction. Does nothing if they are there already. Several may do it at once: one does, the
 /// others wait for it. Wants the right to create a schema, or to create tables in an existing one.
+///
+/// For `sqlite:path` the same in a file, which is made if it is missing. A TaskQueue does that by
+/// itself, but refuses the file of another program; to join the transactions of such a program
+/// (leasehold/sqlite.hpp), call this once: our tables, whose names begin with `task_` and
+/// `leasehold_`, are added to its own, and the journal is switched to WAL. The schema is ignored.
 ///
 /// Throws ServerRefused (newer_schema) if a newer Leasehold made the tables, and else as TaskQueue.
 MigrateReport migrate(std::string_view uri, const MigrateOptions& options = {});

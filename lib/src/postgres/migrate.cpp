@@ -8,6 +8,7 @@
 #include "postgres/statement.hpp"
 #include "sql_migrations.hpp"
 #include "sql_queries.hpp"
+#include "sqlite/sqlite_task_store.hpp"
 
 namespace leasehold {
 namespace {
@@ -34,6 +35,7 @@ int version_there(pqxx::transaction_base& transaction, const std::string& schema
 
 MigrateReport migrate(std::string_view uri, const MigrateOptions& options) {
   postgres::check_schema(options.schema);
+  if (auto report = migrate_sqlite(uri)) return *report;
   const auto where = postgres::parse_uri(uri, PostgresOptions{}.connect_timeout);
   const int newest = version_of(*migrations::all.back());
 

@@ -35,7 +35,7 @@ class Pauses {
 Database::Database(SqliteUri uri, const OpenOptions& options)
     : uri_(std::move(uri)), timeout_(options.timeout), hub_(Hub::of(uri_)) {
   stores_.push_back(options);
-  while_busy(timeout_, [this] { open_anew(); });
+  while_busy(timeout_, [this] { version_found_ = open_anew(); });
 }
 
 void Database::add(const OpenOptions& options) {
@@ -46,22 +46,24 @@ void Database::add(const OpenOptions& options) {
 }
 
 /// With the mutex held.
-void Database::open_anew() {
+int Database::open_anew() {
   auto connection = std::make_unique<Connection>(uri_);
   if (uri_.kind == SqliteUri::Kind::file) {
     if (sqlite3_db_readonly(connection->handle(), "main") == 1) {
       throw ServerRefused(ServerRefused::Reason::read_only,
                           where() + ": the file is read-only for this user");
     }
-    check_ours(*connection, where());  // before its journal mode is changed
+    check_ours(*connection, stores_.front(), where());  // before its journal mode is changed
     connection->pragma("PRAGMA journal_mode = WAL");
     const bool lasting = std::any_of(stores_.begin(), stores_.end(), [](const OpenOptions& store) {
       return store.durability == Durability::power_failure;
     });
     connection->pragma(lasting ? "PRAGMA synchronous = FULL" : "PRAGMA synchronous = NORMAL");
   }
-  for (const OpenOptions& store : stores_) install(*connection, store, where());
+  int version = 0;
+  for (const OpenOptions& store : stores_) version = install(*connection, store, where());
   connection_ = std::move(connection);
+  return version;
 }
 
 /// Attempts with the mutex held, pauses without it, so that those who find a gap are not held up.

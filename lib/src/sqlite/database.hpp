@@ -31,11 +31,18 @@ enum class Durability {
   power_failure,  ///< neither does: the disk is synced for each transaction
 };
 
+/// What becomes of a file in which another program has tables and we have none.
+enum class Strangers {
+  refused,
+  joined,  ///< our tables are added
+};
+
 struct OpenOptions {
   /// How long a call tries while other processes are in the way.
   std::chrono::milliseconds timeout{5000};
   Schema schema;
   Durability durability = Durability::power_failure;
+  Strangers strangers = Strangers::refused;
   /// With which tests pretend that the machine was started anew. Empty: what the kernel says.
   std::string boot_id;
 };
@@ -89,6 +96,8 @@ class Database {
   /// How often calls waited for another process and tried again.
   std::uint64_t busy_retries() const { return busy_retries_.load(std::memory_order_relaxed); }
 
+  /// The version of the tables before it was opened; 0 for none.
+  int version_found() const { return version_found_; }
   const SqliteUri& uri() const { return uri_; }
   std::string where() const { return uri_.display(); }
 
@@ -124,12 +133,13 @@ class Database {
   void run_once(Mode mode, Body body, void* context);
   template <class Attempt>
   void while_busy(std::chrono::milliseconds timeout, Attempt&& attempt);
-  void open_anew();
+  int open_anew();
 
   const SqliteUri uri_;
   const std::chrono::milliseconds timeout_;
   const std::shared_ptr<Hub> hub_;
   std::atomic<std::uint64_t> busy_retries_{0};
+  int version_found_ = 0;  // written by the constructor
 
   std::mutex mutex_;
   // Protected by mutex_:

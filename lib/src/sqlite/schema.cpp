@@ -13,23 +13,28 @@ using Reason = ServerRefused::Reason;
 
 constexpr std::string_view application_id = "1279806540";  // "LHLL": PRAGMA application_id
 
-void check_ours_in_transaction(Connection& connection, const std::string& where) {
-  const std::string id = connection.pragma("PRAGMA application_id");
-  if (id == application_id) return;
-  auto tables = connection.prepare(sql::tables);
-  tables.step();
-  if (id == "0" && tables.integer(0) == 0) return;
-  throw ServerRefused(Reason::wrong_type,
-                      where + ": this is the database of another program (application_id " + id +
-                          ", " + std::to_string(tables.integer(0)) +
-                          " tables): name a file of its own");
+/// How many tables there are, and whether one is ours.
+struct Tables {
+  std::int64_t number;
+  bool ours;
+};
+
+Tables tables_of(Connection& connection) {
+  auto found = connection.prepare(sql::tables);
+  found.step();
+  return {found.integer(0), found.integer(1) > 0};
 }
 
-/// The number at the beginning of a migration's name.
-int version_of(const EmbeddedText& migration) {
-  int version = 0;
-  std::from_chars(migration.name.data(), migration.name.data() + migration.name.size(), version);
-  return version;
+void check_ours_in_transaction(Connection& connection, const OpenOptions& options,
+                               const std::string& where) {
+  if (options.strangers == Strangers::joined) return;
+  const std::string id = connection.pragma("PRAGMA application_id");
+  const Tables tables = tables_of(connection);
+  if (id == application_id || tables.ours || (id == "0" && tables.number == 0)) return;
+  throw ServerRefused(Reason::wrong_type,
+                      where + ": this is the database of another program (application_id " + id +
+                          ", " + std::to_string(tables.number) +
+                          " tables): name a file of its own, or let migrate add our tables to it");
 }
 
 std::string with_present_time(std::string_view script) {
@@ -47,11 +52,7 @@ struct Installed {
 };
 
 Installed installed(Connection& connection, std::string_view kind) {
-  {
-    auto tables = connection.prepare(sql::tables);
-    tables.step();
-    if (tables.integer(1) == 0) return {};
-  }
+  if (!tables_of(connection).ours) return {};
   auto found = connection.prepare(sql::version, kind);
   if (!found.step()) return {};
   return {static_cast<int>(found.integer(0)), std::string(found.text(1))};
@@ -59,10 +60,16 @@ Installed installed(Connection& connection, std::string_view kind) {
 
 }  // namespace
 
-void check_ours(Connection& connection, const std::string& where) {
+int version_of(const EmbeddedText& migration) {
+  int version = 0;
+  std::from_chars(migration.name.data(), migration.name.data() + migration.name.size(), version);
+  return version;
+}
+
+void check_ours(Connection& connection, const OpenOptions& options, const std::string& where) {
   connection.begin();  // somebody may be making it right now
   try {
-    check_ours_in_transaction(connection, where);
+    check_ours_in_transaction(connection, options, where);
   } catch (...) {
     connection.rollback();
     throw;
@@ -70,7 +77,7 @@ void check_ours(Connection& connection, const std::string& where) {
   connection.rollback();
 }
 
-void install(Connection& connection, const OpenOptions& options, const std::string& where) {
+int install(Connection& connection, const OpenOptions& options, const std::string& where) {
   const Schema& schema = options.schema;
   const std::string& boot = options.boot_id.empty() ? boot_id() : options.boot_id;
   const int newest = version_of(*schema.migrations.back());
@@ -86,12 +93,14 @@ void install(Connection& connection, const OpenOptions& options, const std::stri
     return found.version == newest && found.boot_id == boot;
   };
   // Mostly there is nothing to do, and then nobody need wait for a turn to write.
-  if (is_ready(installed(connection, schema.kind))) return;
+  if (const auto found = installed(connection, schema.kind); is_ready(found)) return found.version;
 
   connection.begin_immediate();
   try {
-    check_ours_in_transaction(connection, where);
-    connection.pragma("PRAGMA application_id = " + std::string(application_id));
+    check_ours_in_transaction(connection, options, where);
+    if (tables_of(connection).number == 0) {
+      connection.pragma("PRAGMA application_id = " + std::string(application_id));
+    }
     connection.execute_script(sql::schema_table.text);
     const Installed found = installed(connection, schema.kind);
     if (!is_ready(found)) {
@@ -104,6 +113,7 @@ void install(Connection& connection, const OpenOptions& options, const std::stri
       connection.execute(sql::set_version, schema.kind, newest, boot);
     }
     connection.commit();
+    return found.version;
   } catch (...) {
     connection.rollback();
     throw;

@@ -4,10 +4,15 @@
 
 namespace leasehold::sqlite {
 
-/// Throws ServerRefused if another program made the database. Changes nothing.
-void check_ours(Connection& connection, const std::string& where);
+/// The number at the beginning of a migration's name.
+int version_of(const EmbeddedText& migration);
 
-/// Makes or updates the tables of a kind of store, and ends the leases of an earlier boot.
-void install(Connection& connection, const OpenOptions& options, const std::string& where);
+/// Throws ServerRefused if another program made the database and we have no tables in it. Changes
+/// nothing.
+void check_ours(Connection& connection, const OpenOptions& options, const std::string& where);
+
+/// Makes or updates the tables of a kind of store, and ends the leases of an earlier boot. Returns
+/// the version of the tables that were there, 0 for none.
+int install(Connection& connection, const OpenOptions& options, const std::string& where);
 
 }  // namespace leasehold::sqlite

@@ -10,6 +10,7 @@
 #include "leasehold/errors.hpp"
 #include "sqlite/callers_connection.hpp"
 #include "sqlite/machine_clock.hpp"
+#include "sqlite/schema.hpp"
 #include "sqlite_task_schema.hpp"
 #include "sqlite_task_sql.hpp"
 #include "support/quote.hpp"
@@ -565,6 +566,20 @@ std::unique_ptr<TaskStore> open_sqlite_task_store(std::string_view uri,
   if (!parsed) return nullptr;
   return std::make_unique<sqlite::SqliteTaskStore>(
       sqlite::open_database(*parsed, sqlite::open_options(options)), options);
+}
+
+std::optional<MigrateReport> migrate_sqlite(std::string_view uri) {
+  const auto parsed = sqlite::parse_sqlite_uri(uri);
+  if (!parsed) return std::nullopt;
+  auto options = sqlite::open_options({});
+  options.strangers = sqlite::Strangers::joined;
+  MigrateReport report;
+  report.from = sqlite::open_database(*parsed, options)->version_found();
+  for (const EmbeddedText* migration : sqlite::task_schema::all) {
+    report.to = sqlite::version_of(*migration);
+    if (report.to > report.from) report.applied.emplace_back(migration->name);
+  }
+  return report;
 }
 
 }  // namespace leasehold

@@ -3,10 +3,12 @@
 #include <atomic>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "leasehold/migrate.hpp"
 #include "sqlite/database.hpp"
 #include "tasks/task_store.hpp"
 
@@ -75,5 +77,8 @@ class SqliteTaskStore : public TaskStore {
 /// Opens or makes the database and its tables. Nothing if `uri` does not begin with sqlite:.
 std::unique_ptr<TaskStore> open_sqlite_task_store(std::string_view uri,
                                                   const TaskQueueOptions& options);
+
+/// migrate() for such a URI.
+std::optional<MigrateReport> migrate_sqlite(std::string_view uri);
 
 }  // namespace leasehold
