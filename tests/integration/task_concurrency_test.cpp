@@ -10,14 +10,18 @@
 #include <set>
 #include <vector>
 
-#include "task_fixture.hpp"
+#include "every_store_fixture.hpp"
 
 namespace leasehold {
 namespace {
 
-class TaskConcurrencyTest : public TaskTest {};
+class TaskConcurrencyTest : public EveryStoreTest {};
+LEASEHOLD_ON_EVERY_STORE(TaskConcurrencyTest);
 
-TEST_F(TaskConcurrencyTest, FiveWorkersAndNoTaskTwice) {
+/// What only several connections to one server can do to each other.
+class TaskLocksTest : public TaskTest {};
+
+TEST_P(TaskConcurrencyTest, FiveWorkersAndNoTaskTwice) {
   TaskQueue queue{uri(), {.postgres = {.connections = 5}}};
   constexpr int tasks = 1'000;
   queue.enqueue(std::vector<NewTask>(tasks, {.type = "t"}));
@@ -40,10 +44,10 @@ TEST_F(TaskConcurrencyTest, FiveWorkersAndNoTaskTwice) {
   });
   EXPECT_EQ(done.size(), std::size_t(tasks));
   for (const auto& [id, times] : done) EXPECT_EQ(times, 1) << "task " << id;
-  EXPECT_EQ(sql("SELECT count(*) FROM leasehold.tasks WHERE state = 'completed'"), "1000");
+  EXPECT_EQ(count("state = 'completed'"), tasks);
 }
 
-TEST_F(TaskConcurrencyTest, AnExpiredLeaseIsRecoveredAndLeasedAgain) {
+TEST_P(TaskConcurrencyTest, AnExpiredLeaseIsRecoveredAndLeasedAgain) {
   TaskQueue queue{uri()};
   const auto task = queue.enqueue({.type = "t", .payload = "1"});
   auto leases = queue.lease({.types = {"t"}, .duration = 100ms, .worker = "dead"});
@@ -72,7 +76,7 @@ TEST_F(TaskConcurrencyTest, AnExpiredLeaseIsRecoveredAndLeasedAgain) {
   again.complete();
 }
 
-TEST_F(TaskConcurrencyTest, OfTwoUpdatersOfOneVersionOneWins) {
+TEST_P(TaskConcurrencyTest, OfTwoUpdatersOfOneVersionOneWins) {
   TaskQueue queue{uri(), {.postgres = {.connections = 8}}};
   const auto task = queue.enqueue({.type = "t"});
   for (int round = 0; round < 20; ++round) {
@@ -91,10 +95,9 @@ TEST_F(TaskConcurrencyTest, OfTwoUpdatersOfOneVersionOneWins) {
 
 // The stale-attempt suite: the first holder paused past its expiry, the task is recovered and
 // leased again; whatever the first one then does is refused and changes nothing.
-class StaleAttemptTest : public TaskTest {
+class StaleAttemptTest : public EveryStoreTest {
  protected:
   void SetUp() override {
-    TaskTest::SetUp();
     queue.emplace(uri());
     id = queue->enqueue({.type = "t", .max_attempts = 5}).id;
     stale.emplace(lease_one(*queue, "t", "first"));
@@ -118,19 +121,20 @@ class StaleAttemptTest : public TaskTest {
   std::optional<TaskLease> held;
   std::string before;
 };
+LEASEHOLD_ON_EVERY_STORE(StaleAttemptTest);
 
-TEST_F(StaleAttemptTest, RenewalIsRefused) { EXPECT_EQ(stale->extend(), LeaseWrite::stale); }
-TEST_F(StaleAttemptTest, ProgressIsRefused) { EXPECT_EQ(stale->progress("1"), LeaseWrite::stale); }
-TEST_F(StaleAttemptTest, CompletionIsRefused) { EXPECT_EQ(stale->complete(), LeaseWrite::stale); }
-TEST_F(StaleAttemptTest, FailureIsRefused) { EXPECT_EQ(stale->fail("no"), FailOutcome::stale); }
-TEST_F(StaleAttemptTest, ReleaseIsRefused) { EXPECT_EQ(stale->release(), LeaseWrite::stale); }
-TEST_F(StaleAttemptTest, BatchRenewalIsRefused) {
+TEST_P(StaleAttemptTest, RenewalIsRefused) { EXPECT_EQ(stale->extend(), LeaseWrite::stale); }
+TEST_P(StaleAttemptTest, ProgressIsRefused) { EXPECT_EQ(stale->progress("1"), LeaseWrite::stale); }
+TEST_P(StaleAttemptTest, CompletionIsRefused) { EXPECT_EQ(stale->complete(), LeaseWrite::stale); }
+TEST_P(StaleAttemptTest, FailureIsRefused) { EXPECT_EQ(stale->fail("no"), FailOutcome::stale); }
+TEST_P(StaleAttemptTest, ReleaseIsRefused) { EXPECT_EQ(stale->release(), LeaseWrite::stale); }
+TEST_P(StaleAttemptTest, BatchRenewalIsRefused) {
   EXPECT_EQ(queue->extend({&*stale, 1}), std::vector{id});
 }
-TEST_F(StaleAttemptTest, BatchCompletionIsRefused) {
+TEST_P(StaleAttemptTest, BatchCompletionIsRefused) {
   EXPECT_EQ(queue->complete({&*stale, 1}), std::vector{id});
 }
-TEST_F(StaleAttemptTest, DeletingCompletionIsRefused) {
+TEST_P(StaleAttemptTest, DeletingCompletionIsRefused) {
   TaskQueue deleting{uri(), {.retention = Retention::delete_at_once()}};
   const TaskId other = deleting.enqueue({.type = "u"}).id;
   auto lease = lease_one(deleting, "u");
@@ -140,9 +144,9 @@ TEST_F(StaleAttemptTest, DeletingCompletionIsRefused) {
   EXPECT_EQ(deleting.get(other)->state, TaskState::pending);
   EXPECT_EQ(stale->complete(), LeaseWrite::stale);
 }
-TEST_F(StaleAttemptTest, AbandonedHandleChangesNothing) { stale.reset(); }
+TEST_P(StaleAttemptTest, AbandonedHandleChangesNothing) { stale.reset(); }
 
-TEST_F(TaskConcurrencyTest, ALateHolderMayStillRenewWhatWasNotTakenBack) {
+TEST_P(TaskConcurrencyTest, ALateHolderMayStillRenewWhatWasNotTakenBack) {
   TaskQueue queue{uri()};
   const auto task = queue.enqueue({.type = "t"});
   auto lease = lease_one(queue);
@@ -152,13 +156,13 @@ TEST_F(TaskConcurrencyTest, ALateHolderMayStillRenewWhatWasNotTakenBack) {
   EXPECT_EQ(lease.complete(), LeaseWrite::accepted);
 }
 
-TEST_F(TaskConcurrencyTest, FourRecoverersRaceCompletionsAndRenewals) {
+TEST_P(TaskConcurrencyTest, FourRecoverersRaceCompletionsAndRenewals) {
   TaskQueue queue{uri(), {.postgres = {.connections = 8}}};
   constexpr std::size_t tasks = 400;
   queue.enqueue(std::vector<NewTask>(tasks, {.type = "t"}));
   auto leases = queue.lease({.types = {"t"}, .limit = tasks});
   ASSERT_EQ(leases.size(), tasks);
-  sql("UPDATE leasehold.tasks SET lease_expiry = now() - interval '1 s'");
+  expire_all();
 
   std::vector<TaskLease> to_complete;
   std::vector<TaskLease> to_extend;
@@ -200,7 +204,7 @@ TEST_F(TaskConcurrencyTest, FourRecoverersRaceCompletionsAndRenewals) {
   }
 }
 
-TEST_F(TaskConcurrencyTest, APoisonTaskIsDeadAfterAFewCrashes) {
+TEST_P(TaskConcurrencyTest, APoisonTaskIsDeadAfterAFewCrashes) {
   TaskQueue queue{uri()};
   const auto task = queue.enqueue({.type = "t", .max_attempts = 100});
   Recovery recovery{queue, {.max_crashes = 3}};
@@ -220,7 +224,7 @@ TEST_F(TaskConcurrencyTest, APoisonTaskIsDeadAfterAFewCrashes) {
   EXPECT_EQ(queue.stats().dead, 1U);
 }
 
-TEST_F(TaskConcurrencyTest, ACrashInTheLastAttemptIsDead) {
+TEST_P(TaskConcurrencyTest, ACrashInTheLastAttemptIsDead) {
   TaskQueue queue{uri()};
   const auto task = queue.enqueue({.type = "t", .max_attempts = 1});
   lease_one(queue).abandon();
@@ -228,7 +232,7 @@ TEST_F(TaskConcurrencyTest, ACrashInTheLastAttemptIsDead) {
   EXPECT_EQ(Recovery{queue}.run_once().dead, 1U);
 }
 
-TEST_F(TaskConcurrencyTest, RecoveryPagesOnPastWhatIsLocked) {
+TEST_F(TaskLocksTest, RecoveryPagesOnPastWhatIsLocked) {
   TaskQueue queue{uri()};
   queue.enqueue(std::vector<NewTask>(50, {.type = "t"}));
   auto leases = queue.lease({.types = {"t"}, .limit = 50});
@@ -243,7 +247,7 @@ TEST_F(TaskConcurrencyTest, RecoveryPagesOnPastWhatIsLocked) {
   EXPECT_EQ((Recovery{queue, {.batch = 5}}).run_once().requeued, 10U);
 }
 
-TEST_F(TaskConcurrencyTest, SixteenThreadsAddOneUniqueKeyOnce) {
+TEST_P(TaskConcurrencyTest, SixteenThreadsAddOneUniqueKeyOnce) {
   TaskQueue queue{uri(), {.postgres = {.connections = 16}}};
   for (int round = 0; round < 15; ++round) {
     const NewTask task{.type = "t", .unique_key = "key " + std::to_string(round)};
@@ -264,7 +268,7 @@ TEST_F(TaskConcurrencyTest, SixteenThreadsAddOneUniqueKeyOnce) {
 
 // Workers complete while others enqueue the same key: at any time one living task has it at most,
 // and every answer names a task that exists.
-TEST_F(TaskConcurrencyTest, AUniqueKeyRacesWithItsCompletion) {
+TEST_P(TaskConcurrencyTest, AUniqueKeyRacesWithItsCompletion) {
   TaskQueue queue{uri(), {.postgres = {.connections = 8}}};
   std::atomic<int> added{0};
   std::atomic<int> completed{0};
@@ -289,7 +293,7 @@ TEST_F(TaskConcurrencyTest, AUniqueKeyRacesWithItsCompletion) {
   EXPECT_EQ(sql("SELECT count(*) FROM leasehold.tasks"), std::to_string(added));
 }
 
-TEST_F(TaskConcurrencyTest, BatchesInOppositeOrderDoNotDeadlock) {
+TEST_F(TaskLocksTest, BatchesInOppositeOrderDoNotDeadlock) {
   TaskQueue queue{uri(), {.postgres = {.connections = 4}}};
   queue.enqueue(std::vector<NewTask>(200, {.type = "t"}));
   auto leases = queue.lease({.types = {"t"}, .limit = 200});

@@ -1,14 +1,31 @@
 // TaskQueue::health(): how a queue fares, for the daemon's gauges.
 #include <gtest/gtest.h>
 
-#include "task_fixture.hpp"
+#include "every_store_fixture.hpp"
+#include "sqlite/machine_clock.hpp"
 
 namespace leasehold {
 namespace {
 
 using Kind = SnapshotHolder::Kind;
 
-class TaskHealthTest : public TaskTest {
+/// On every store.
+class TaskHealthTest : public EveryStoreTest {
+ protected:
+  /// Adds a row as it is.
+  static void insert(const std::string& columns, const std::string& values) {
+    const std::string now = seconds_ago(0);
+    const std::string more = in_postgres() ? "" : ", created_at, updated_at";
+    sql("INSERT INTO leasehold.tasks (payload, " + columns + more + ") VALUES ('{}', " + values +
+        (in_postgres() ? "" : ", " + now + ", " + now) + ")");
+  }
+
+  TaskQueue queue{uri()};
+};
+LEASEHOLD_ON_EVERY_STORE(TaskHealthTest);
+
+/// What only PostgreSQL has.
+class ServerHealthTest : public TaskTest {
  protected:
   TaskQueue queue{uri()};
 
@@ -18,48 +35,54 @@ class TaskHealthTest : public TaskTest {
   }
 };
 
-TEST_F(TaskHealthTest, AnEmptyQueueIsFine) {
+TEST_P(TaskHealthTest, AnEmptyQueueIsFine) {
   const QueueHealth health = queue.health();
   EXPECT_FALSE(health.oldest_ready);
   EXPECT_FALSE(health.oldest_expired);
   EXPECT_EQ(health.live_rows, 0U);
 }
 
-TEST_F(TaskHealthTest, TheOldestReadyTaskOfAllTypesAndPrioritiesIsFound) {
-  const auto add = [](const char* type, int priority, const char* due) {
-    sql(std::string("INSERT INTO leasehold.tasks (type, payload, priority, run_at) VALUES ('") +
-        type + "', '{}', " + std::to_string(priority) + ", now() - interval '" + due + "')");
+TEST_P(TaskHealthTest, TheOldestReadyTaskOfAllTypesAndPrioritiesIsFound) {
+  const auto add = [](const std::string& type, int priority, long due) {
+    insert("type, priority, run_at",
+           "'" + type + "', " + std::to_string(priority) + ", " + seconds_ago(due));
   };
-  add("b", 5, "10 s");
-  add("b", 5, "20 s");
-  add("a", -3, "-1 hour");  // for later
+  add("b", 5, 10);
+  add("b", 5, 20);
+  add("a", -3, -3'600);  // for later
   EXPECT_GE(queue.health().oldest_ready, 20s);
   EXPECT_LT(queue.health().oldest_ready, 100s);
-  add("b", -7, "200 s");
+  add("b", -7, 200);
   EXPECT_GE(queue.health().oldest_ready, 200s);
-  add("c", 0, "300 s");
+  add("c", 0, 300);
   EXPECT_GE(queue.health().oldest_ready, 300s);
-  add("a", -3, "400 s");
+  add("a", -3, 400);
   EXPECT_GE(queue.health().oldest_ready, 400s);
-  sql("UPDATE leasehold.tasks SET run_at = now() + interval '1 hour'");
+  sql("UPDATE leasehold.tasks SET run_at = " + seconds_ago(-3'600));
   EXPECT_FALSE(queue.health().oldest_ready) << "none is due";
-  sql("UPDATE leasehold.tasks SET run_at = now() - interval '1 hour', state = 'dead', finished_at "
-      "= now()");
+  sql("UPDATE leasehold.tasks SET run_at = " + seconds_ago(3'600) +
+      ", state = 'dead', finished_at = " + seconds_ago(0));
   EXPECT_FALSE(queue.health().oldest_ready) << "none is pending";
 }
 
-TEST_F(TaskHealthTest, TheOldestExpiredLeaseIsFound) {
-  sql("INSERT INTO leasehold.tasks (type, payload, state, leased_by, lease_expiry) VALUES "
-      "('t', '{}', 'leased', 'w', now() + interval '1 hour'), "
-      "('t', '{}', 'leased', 'w', now() - interval '100 s'), "
-      "('u', '{}', 'leased', 'w', now() - interval '50 s')");
+TEST_P(TaskHealthTest, TheOldestExpiredLeaseIsFound) {
+  const auto leased = [](const std::string& type, long ago) {
+    const auto deadline = sqlite::since_boot() - std::chrono::seconds{ago};
+    insert(in_postgres() ? "type, run_at, state, leased_by, lease_expiry"
+                         : "type, run_at, state, leased_by, lease_deadline",
+           "'" + type + "', " + seconds_ago(0) + ", 'leased', 'w', " +
+               (in_postgres() ? seconds_ago(ago) : std::to_string(deadline.count())));
+  };
+  leased("t", -3'600);
+  leased("t", 100);
+  leased("u", 50);
   EXPECT_GE(queue.health().oldest_expired, 100s);
   EXPECT_LT(queue.health().oldest_expired, 200s);
   Recovery{queue}.run_once();
   EXPECT_FALSE(queue.health().oldest_expired);
 }
 
-TEST_F(TaskHealthTest, RowsAreTheServersEstimates) {
+TEST_F(ServerHealthTest, RowsAreTheServersEstimates) {
   sql("ALTER TABLE leasehold.tasks SET (autovacuum_enabled = off);"
       "INSERT INTO leasehold.tasks (type, payload) SELECT 't', '{}' FROM generate_series(1, 1000);"
       "UPDATE leasehold.tasks SET type = 'u' WHERE id % 2 = 0");
@@ -71,7 +94,7 @@ TEST_F(TaskHealthTest, RowsAreTheServersEstimates) {
   }));
 }
 
-TEST_F(TaskHealthTest, ATransactionWithASnapshotHoldsVacuumBack) {
+TEST_F(ServerHealthTest, ATransactionWithASnapshotHoldsVacuumBack) {
   auto connection = connect("nightly-report");
   pqxx::transaction<pqxx::isolation_level::repeatable_read> report{connection};
   const int pid = report.exec1("SELECT pg_backend_pid()")[0].as<int>();
@@ -86,7 +109,7 @@ TEST_F(TaskHealthTest, ATransactionWithASnapshotHoldsVacuumBack) {
   EXPECT_GE(holder->transactions, 1);
 }
 
-TEST_F(TaskHealthTest, ATransactionThatHasOnlyReadHarmsNobody) {
+TEST_F(ServerHealthTest, ATransactionThatHasOnlyReadHarmsNobody) {
   auto connection = connect("idle-reader");
   pqxx::work idle{connection};
   idle.exec("SELECT 1");
@@ -94,7 +117,7 @@ TEST_F(TaskHealthTest, ATransactionThatHasOnlyReadHarmsNobody) {
   EXPECT_FALSE(holder && holder->name == "idle-reader");
 }
 
-TEST_F(TaskHealthTest, ATransactionThatHasWrittenHoldsVacuumBack) {
+TEST_F(ServerHealthTest, ATransactionThatHasWrittenHoldsVacuumBack) {
   auto connection = connect("idle-writer");
   pqxx::work idle{connection};
   idle.exec("INSERT INTO leasehold.tasks (type, payload) VALUES ('t', '{}')");
@@ -103,7 +126,7 @@ TEST_F(TaskHealthTest, ATransactionThatHasWrittenHoldsVacuumBack) {
   EXPECT_EQ(holder->name, "idle-writer");
 }
 
-TEST_F(TaskHealthTest, OtherDatabasesDoNotMatter) {
+TEST_F(ServerHealthTest, OtherDatabasesDoNotMatter) {
   const std::string name = shared_postgres().create_fresh_database();
   {
     pqxx::connection connection{shared_postgres().uri(name)};
@@ -115,7 +138,7 @@ TEST_F(TaskHealthTest, OtherDatabasesDoNotMatter) {
   shared_postgres().drop_database(name);
 }
 
-TEST_F(TaskHealthTest, PreparedTransactionsAreSeen) {
+TEST_F(ServerHealthTest, PreparedTransactionsAreSeen) {
   testing::PostgresServer server{{.config_lines = {"max_prepared_transactions = 5"}}};
   migrate(server.uri());
   TaskQueue tasks{server.uri()};
@@ -134,7 +157,7 @@ TEST_F(TaskHealthTest, PreparedTransactionsAreSeen) {
   EXPECT_FALSE(holder && holder->kind == Kind::prepared);
 }
 
-TEST_F(TaskHealthTest, AUserWithoutRightsOnOthersStillGetsTheRest) {
+TEST_F(ServerHealthTest, AUserWithoutRightsOnOthersStillGetsTheRest) {
   sql("DO $$ BEGIN IF to_regrole('leasehold_plain') IS NULL THEN CREATE ROLE leasehold_plain "
       "LOGIN; END IF; END $$;"
       "GRANT USAGE ON SCHEMA leasehold TO leasehold_plain; GRANT SELECT ON ALL TABLES IN SCHEMA "
@@ -152,7 +175,7 @@ TEST_F(TaskHealthTest, AUserWithoutRightsOnOthersStillGetsTheRest) {
   sql("DROP OWNED BY leasehold_plain; DROP ROLE leasehold_plain");
 }
 
-TEST_F(TaskHealthTest, WithoutTablesItIsNoSchema) {
+TEST_F(ServerHealthTest, WithoutTablesItIsNoSchema) {
   sql("DROP SCHEMA leasehold CASCADE");
   try {
     queue.health();
@@ -162,15 +185,18 @@ TEST_F(TaskHealthTest, WithoutTablesItIsNoSchema) {
   }
 }
 
-TEST_F(TaskHealthTest, WhereDoesNotSayThePassword) {
+TEST_F(ServerHealthTest, WhereDoesNotSayThePassword) {
   const TaskQueue with_password{"postgresql://u:hunter2@localhost:5/app?sslmode=disable"};
   EXPECT_EQ(with_password.where(), "postgresql://localhost:5/app");
 }
 
-TEST_F(TaskHealthTest, ARemovalCanBeBounded) {
-  sql("INSERT INTO leasehold.tasks (type, payload, state, finished_at) "
-      "SELECT 't', '{}', state, now() - interval '1 day' FROM "
-      "unnest('{completed,dead}'::text[]) state, generate_series(1, 25)");
+TEST_P(TaskHealthTest, ARemovalCanBeBounded) {
+  for (int i = 0; i < 25; ++i) {
+    for (const char* state : {"completed", "dead"}) {
+      insert("type, run_at, state, finished_at",
+             "'t', " + seconds_ago(0) + ", '" + state + "', " + seconds_ago(86'400));
+    }
+  }
   const Removal removal{.completed = 1h, .dead = 1h, .chunk = 10, .limit = 15};
   EXPECT_EQ(queue.remove_finished(removal), 20U) << "whole chunks";
   EXPECT_EQ(queue.remove_finished(removal), 15U) << "five completed, then ten dead";

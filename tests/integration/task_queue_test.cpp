@@ -7,14 +7,15 @@
 #include <string>
 #include <vector>
 
-#include "task_fixture.hpp"
+#include "every_store_fixture.hpp"
 
 namespace leasehold {
 namespace {
 
 using Outcome = Enqueued::Outcome;
 
-class TaskQueueTest : public TaskTest {};
+class TaskQueueTest : public EveryStoreTest {};
+LEASEHOLD_ON_EVERY_STORE(TaskQueueTest);
 
 std::vector<std::string> payloads_of(const std::vector<TaskLease>& leases) {
   std::vector<std::string> payloads;
@@ -26,7 +27,7 @@ void finish(TaskQueue& queue, std::vector<TaskLease>& leases) {
   EXPECT_TRUE(queue.complete(leases).empty());
 }
 
-TEST_F(TaskQueueTest, ATaskIsEnqueuedLeasedAndCompleted) {
+TEST_P(TaskQueueTest, ATaskIsEnqueuedLeasedAndCompleted) {
   TaskQueue queue{uri()};
   const Enqueued added = queue.enqueue({.type = "video", .payload = R"({"id": 7})", .priority = 3});
   EXPECT_EQ(added.outcome, Outcome::added);
@@ -62,7 +63,7 @@ TEST_F(TaskQueueTest, ATaskIsEnqueuedLeasedAndCompleted) {
   EXPECT_TRUE(queue.lease({.types = {"video"}}).empty());
 }
 
-TEST_F(TaskQueueTest, LeasesByPriorityThenRunAtThenId) {
+TEST_P(TaskQueueTest, LeasesByPriorityThenRunAtThenId) {
   TaskQueue queue{uri()};
   const auto now = std::chrono::system_clock::now();
   const std::vector<NewTask> tasks{
@@ -82,17 +83,17 @@ TEST_F(TaskQueueTest, LeasesByPriorityThenRunAtThenId) {
   finish(queue, rest);
 }
 
-TEST_F(TaskQueueTest, NothingIsLeasedBeforeItsTime) {
+TEST_P(TaskQueueTest, NothingIsLeasedBeforeItsTime) {
   TaskQueue queue{uri()};
   const auto later = queue.enqueue({.type = "t", .delay = 1h});
   EXPECT_TRUE(queue.lease({.types = {"t"}}).empty());
-  sql("UPDATE leasehold.tasks SET run_at = now()");
+  make_due();
   auto lease = lease_one(queue);
   EXPECT_EQ(lease.id(), later.id);
   lease.complete();
 }
 
-TEST_F(TaskQueueTest, EachTypeGetsItsShareAndWhatOthersDoNotUse) {
+TEST_P(TaskQueueTest, EachTypeGetsItsShareAndWhatOthersDoNotUse) {
   TaskQueue queue{uri()};
   std::vector<NewTask> tasks(100, {.type = "many"});
   tasks.insert(tasks.end(), 2, {.type = "few"});
@@ -108,7 +109,7 @@ TEST_F(TaskQueueTest, EachTypeGetsItsShareAndWhatOthersDoNotUse) {
   finish(queue, leases);
 }
 
-TEST_F(TaskQueueTest, ASmallLimitServesAllTypesInTurn) {
+TEST_P(TaskQueueTest, ASmallLimitServesAllTypesInTurn) {
   TaskQueue queue{uri()};
   std::vector<NewTask> tasks(100, {.type = "noisy"});
   tasks.push_back({.type = "quiet"});
@@ -123,7 +124,7 @@ TEST_F(TaskQueueTest, ASmallLimitServesAllTypesInTurn) {
   EXPECT_TRUE(seen.contains("quiet"));
 }
 
-TEST_F(TaskQueueTest, AFailedTaskComesBackLaterAndThenDies) {
+TEST_P(TaskQueueTest, AFailedTaskComesBackLaterAndThenDies) {
   TaskQueue queue{uri()};
   const auto task = queue.enqueue({.type = "t", .max_attempts = 2});
   EXPECT_EQ(lease_one(queue).fail("first", Retry::after(1h)), FailOutcome::retried);
@@ -134,7 +135,7 @@ TEST_F(TaskQueueTest, AFailedTaskComesBackLaterAndThenDies) {
   EXPECT_GT(record->run_at, record->updated_at + 59min);
   EXPECT_TRUE(queue.lease({.types = {"t"}}).empty());
 
-  sql("UPDATE leasehold.tasks SET run_at = now()");
+  make_due();
   EXPECT_EQ(lease_one(queue).fail("second"), FailOutcome::dead);
   record = queue.get(task.id);
   EXPECT_EQ(record->state, TaskState::dead);
@@ -148,13 +149,13 @@ TEST_F(TaskQueueTest, AFailedTaskComesBackLaterAndThenDies) {
   lease_one(queue).complete();
 }
 
-TEST_F(TaskQueueTest, BackoffGrowsIsCappedAndJittered) {
+TEST_P(TaskQueueTest, BackoffGrowsIsCappedAndJittered) {
   TaskQueue queue{uri(), {.backoff = {.first = 1000ms, .factor = 10, .longest = 50s}}};
   const auto task = queue.enqueue({.type = "t"});
   const std::vector<std::pair<std::chrono::milliseconds, std::chrono::milliseconds>> bounds{
       {500ms, 1000ms}, {5s, 10s}, {25s, 50s}, {25s, 50s}};
   for (const auto& [least, most] : bounds) {
-    sql("UPDATE leasehold.tasks SET run_at = now() - interval '1 s'");
+    make_due();
     EXPECT_EQ(lease_one(queue).fail("no"), FailOutcome::retried);
     const auto record = queue.get(task.id);
     const auto delay = record->run_at - record->updated_at;
@@ -163,13 +164,13 @@ TEST_F(TaskQueueTest, BackoffGrowsIsCappedAndJittered) {
   }
 }
 
-TEST_F(TaskQueueTest, NeverAgainIsDeadAtOnce) {
+TEST_P(TaskQueueTest, NeverAgainIsDeadAtOnce) {
   TaskQueue queue{uri()};
   queue.enqueue({.type = "t"});
   EXPECT_EQ(lease_one(queue).fail("hopeless", Retry::never()), FailOutcome::dead);
 }
 
-TEST_F(TaskQueueTest, AReleasedTaskIsAsIfNeverLeased) {
+TEST_P(TaskQueueTest, AReleasedTaskIsAsIfNeverLeased) {
   TaskQueue queue{uri()};
   const auto first = queue.enqueue({.type = "t"});
   queue.enqueue({.type = "t"});
@@ -184,7 +185,7 @@ TEST_F(TaskQueueTest, AReleasedTaskIsAsIfNeverLeased) {
   other.complete();
 }
 
-TEST_F(TaskQueueTest, AnAbandonedHandleFailsItsTask) {
+TEST_P(TaskQueueTest, AnAbandonedHandleFailsItsTask) {
   TaskQueue queue{uri()};
   const auto task = queue.enqueue({.type = "t"});
   { const auto lease = lease_one(queue); }
@@ -194,7 +195,7 @@ TEST_F(TaskQueueTest, AnAbandonedHandleFailsItsTask) {
   EXPECT_NE(record->last_error.find("abandoned"), std::string::npos);
 }
 
-TEST_F(TaskQueueTest, BatchesNameTheStaleOnes) {
+TEST_P(TaskQueueTest, BatchesNameTheStaleOnes) {
   TaskQueue queue{uri()};
   queue.enqueue(std::vector<NewTask>(5, {.type = "t"}));
   auto leases = queue.lease({.types = {"t"}, .limit = 5});
@@ -215,7 +216,7 @@ TEST_F(TaskQueueTest, BatchesNameTheStaleOnes) {
   EXPECT_EQ(queue.stats().stale_writes, 2U);
 }
 
-TEST_F(TaskQueueTest, ReleasesMany) {
+TEST_P(TaskQueueTest, ReleasesMany) {
   TaskQueue queue{uri()};
   queue.enqueue(std::vector<NewTask>(5, {.type = "t"}));
   auto leases = queue.lease({.types = {"t"}, .limit = 5});
@@ -225,7 +226,7 @@ TEST_F(TaskQueueTest, ReleasesMany) {
   finish(queue, again);
 }
 
-TEST_F(TaskQueueTest, AnEndedLeaseCanNotBeEndedAgain) {
+TEST_P(TaskQueueTest, AnEndedLeaseCanNotBeEndedAgain) {
   TaskQueue queue{uri()};
   queue.enqueue({.type = "t"});
   auto lease = lease_one(queue);
@@ -236,7 +237,7 @@ TEST_F(TaskQueueTest, AnEndedLeaseCanNotBeEndedAgain) {
   EXPECT_EQ(lease.extend(), LeaseWrite::stale);
 }
 
-TEST_F(TaskQueueTest, UpdateWantsTheVersionThatWasRead) {
+TEST_P(TaskQueueTest, UpdateWantsTheVersionThatWasRead) {
   TaskQueue queue{uri()};
   const auto task = queue.enqueue({.type = "t", .payload = "1"});
   const auto read = queue.get(task.id);
@@ -259,7 +260,7 @@ TEST_F(TaskQueueTest, UpdateWantsTheVersionThatWasRead) {
   lease.complete();
 }
 
-TEST_F(TaskQueueTest, CancelSaysWhatItMet) {
+TEST_P(TaskQueueTest, CancelSaysWhatItMet) {
   TaskQueue queue{uri()};
   const auto pending = queue.enqueue({.type = "t"});
   EXPECT_EQ(queue.cancel(pending.id), CancelOutcome::was_pending);
@@ -275,7 +276,7 @@ TEST_F(TaskQueueTest, CancelSaysWhatItMet) {
   lease_one(queue).complete();
 }
 
-TEST_F(TaskQueueTest, AUniqueKeyIsHeldByTheLivingOnly) {
+TEST_P(TaskQueueTest, AUniqueKeyIsHeldByTheLivingOnly) {
   TaskQueue queue{uri()};
   const NewTask task{.type = "t", .unique_key = "report:7"};
   const auto first = queue.enqueue(task);
@@ -309,7 +310,7 @@ TEST_F(TaskQueueTest, AUniqueKeyIsHeldByTheLivingOnly) {
   EXPECT_EQ(queue.retry(third.id), RetryOutcome::key_taken);
 }
 
-TEST_F(TaskQueueTest, EnqueuesManyInOrder) {
+TEST_P(TaskQueueTest, EnqueuesManyInOrder) {
   TaskQueue queue{uri()};
   std::vector<NewTask> tasks;
   for (int i = 0; i < 1000; ++i) {
@@ -326,7 +327,7 @@ TEST_F(TaskQueueTest, EnqueuesManyInOrder) {
   }
 }
 
-TEST_F(TaskQueueTest, ListsInPages) {
+TEST_P(TaskQueueTest, ListsInPages) {
   TaskQueue queue{uri()};
   std::vector<NewTask> tasks(25, {.type = "a"});
   tasks.push_back({.type = "b"});
@@ -346,7 +347,7 @@ TEST_F(TaskQueueTest, ListsInPages) {
   lease.complete();
 }
 
-TEST_F(TaskQueueTest, CountsByTypeAndStateUpToALimit) {
+TEST_P(TaskQueueTest, CountsByTypeAndStateUpToALimit) {
   TaskQueue queue{uri()};
   EXPECT_TRUE(queue.counts().empty());
   std::vector<NewTask> tasks(7, {.type = "a"});
@@ -371,7 +372,7 @@ TEST_F(TaskQueueTest, CountsByTypeAndStateUpToALimit) {
   held.complete();
 }
 
-TEST_F(TaskQueueTest, CompletedTasksAreKeptOrDeleted) {
+TEST_P(TaskQueueTest, CompletedTasksAreKeptOrDeleted) {
   TaskQueue deleting{uri(), {.retention = Retention::delete_at_once()}};
   const auto gone = deleting.enqueue({.type = "t"});
   EXPECT_EQ(lease_one(deleting).complete("1"), LeaseWrite::accepted);
@@ -384,7 +385,7 @@ TEST_F(TaskQueueTest, CompletedTasksAreKeptOrDeleted) {
   ASSERT_EQ(leases.size(), 30U);
   finish(keeping, leases);
   EXPECT_EQ(keeping.remove_finished(), 0U);
-  sql("UPDATE leasehold.tasks SET finished_at = now() - interval '2 h' WHERE id % 2 = 0");
+  sql("UPDATE leasehold.tasks SET finished_at = " + seconds_ago(7'200) + " WHERE id % 2 = 0");
   const auto old = std::stoul(sql("SELECT count(*) FROM leasehold.tasks WHERE id % 2 = 0"));
   EXPECT_EQ(keeping.remove_finished({.completed = 1h, .chunk = 4}), old);
   EXPECT_EQ(sql("SELECT count(*) FROM leasehold.tasks"), std::to_string(30 - old));
@@ -393,7 +394,7 @@ TEST_F(TaskQueueTest, CompletedTasksAreKeptOrDeleted) {
   EXPECT_EQ(hoarding.remove_finished(), 0U);
 }
 
-TEST_F(TaskQueueTest, BadInputIsRefusedBeforeAnythingIsSent) {
+TEST(TaskArgumentsTest, BadInputIsRefusedBeforeAnythingIsSent) {
   // No server is there: what is refused has not been sent.
   TaskQueue queue{"postgresql://127.0.0.1:1/none"};
   const auto refused = [](const auto& call, const std::string& words) {
@@ -426,7 +427,11 @@ TEST_F(TaskQueueTest, BadInputIsRefusedBeforeAnythingIsSent) {
   refused([&] { queue.lease({.types = {"a"}, .duration = -5s}); }, "-5000 ms");
   refused([&] { queue.list({.limit = 0}); }, "limit of 0");
   refused([&] { TaskQueue{"mysql://x"}; }, "\"mysql\"");
+  refused([&] { TaskQueue{"mysql://x"}; }, "sqlite:path");
   refused([&] { TaskQueue{""}; }, "allowed are postgresql://");
+  refused([&] { TaskQueue{"sqlite:"}; }, "the path is missing");
+  refused([&] { TaskQueue{"sqlite::memory:a b"}; }, "letters, digits");
+  refused([&] { (TaskQueue{"sqlite::memory:", {.sqlite = {.timeout = 0ms}}}); }, "0 ms");
   refused([&] { TaskQueue{"postgresql://h/x?no_such_option=1"}; }, "malformed");
   refused([&] { (TaskQueue{"postgresql://h/x", {.postgres = {.schema = "a\"b"}}}); }, "schema");
   refused(
@@ -440,7 +445,7 @@ TEST_F(TaskQueueTest, BadInputIsRefusedBeforeAnythingIsSent) {
   EXPECT_THROW(queue.enqueue({.type = "t"}), Unavailable) << "and what is right is sent";
 }
 
-TEST_F(TaskQueueTest, AMalformedUriDoesNotShowItsPassword) {
+TEST(TaskArgumentsTest, AMalformedUriDoesNotShowItsPassword) {
   try {
     TaskQueue{"postgresql://user:secret@host/x?no_such_option=1"};
     FAIL() << "accepted";
@@ -449,7 +454,7 @@ TEST_F(TaskQueueTest, AMalformedUriDoesNotShowItsPassword) {
   }
 }
 
-TEST_F(TaskQueueTest, AnErrorTextOfAnyKindIsKept) {
+TEST_P(TaskQueueTest, AnErrorTextOfAnyKindIsKept) {
   TaskQueue queue{uri()};
   const auto task = queue.enqueue({.type = "t"});
   lease_one(queue).fail(std::string("bad \xff\0 byte", 11) + std::string(10'000, 'x'));
@@ -458,7 +463,7 @@ TEST_F(TaskQueueTest, AnErrorTextOfAnyKindIsKept) {
   EXPECT_EQ(kept.size(), 4096U);
 }
 
-TEST_F(TaskQueueTest, StatsCountWhatHappened) {
+TEST_P(TaskQueueTest, StatsCountWhatHappened) {
   TaskQueue queue{uri()};
   queue.enqueue(std::vector<NewTask>(3, {.type = "t"}));
   lease_one(queue).complete();

@@ -11,10 +11,12 @@
 #include "sqlite/callers_connection.hpp"
 #include "sqlite/machine_clock.hpp"
 #include "sqlite/schema.hpp"
+#include "sqlite/sqlite_task_listener.hpp"
 #include "sqlite_task_schema.hpp"
 #include "sqlite_task_sql.hpp"
 #include "support/quote.hpp"
 #include "tasks/names.hpp"
+#include "tasks/validation.hpp"
 
 namespace leasehold {
 namespace sqlite {
@@ -503,9 +505,13 @@ std::uint64_t SqliteTaskStore::remove_finished(TaskState state, milliseconds age
   });
 }
 
-void SqliteTaskStore::tell_workers() const {}
+void SqliteTaskStore::tell_workers() const {
+  if (options_.notify == Notify::on) database_->hub().tell(tasks_topic, {});
+}
 
-std::unique_ptr<TaskListener> SqliteTaskStore::listen() const { return nullptr; }
+std::unique_ptr<TaskListener> SqliteTaskStore::listen() const {
+  return std::make_unique<SqliteTaskListener>(database_);
+}
 
 std::unique_ptr<TaskStore> SqliteTaskStore::twin(milliseconds patience) const {
   // Another connection to a file waits its turn to write beside ours and not behind it.
@@ -564,6 +570,7 @@ std::unique_ptr<TaskStore> open_sqlite_task_store(std::string_view uri,
                                                   const TaskQueueOptions& options) {
   const auto parsed = sqlite::parse_sqlite_uri(uri);
   if (!parsed) return nullptr;
+  check_sqlite_options(options.sqlite);
   return std::make_unique<sqlite::SqliteTaskStore>(
       sqlite::open_database(*parsed, sqlite::open_options(options)), options);
 }

@@ -105,6 +105,10 @@ void check_queue_options(const TaskQueueOptions& options) {
   }
 }
 
+void check_sqlite_options(const SqliteOptions& options) {
+  check_time("timeout", options.timeout, milliseconds{1}, hours{1});
+}
+
 void check_new_tasks(std::span<const NewTask> tasks, std::size_t largest_payload) {
   check_number<std::size_t>("number of tasks", tasks.size(), 1, 100'000);
   for (const NewTask& task : tasks) check_new_task(task, largest_payload);

@@ -16,6 +16,7 @@ namespace leasehold {
 // Each throws InvalidArgument with the value and what is allowed.
 
 void check_queue_options(const TaskQueueOptions& options);
+void check_sqlite_options(const SqliteOptions& options);
 void check_new_tasks(std::span<const NewTask> tasks, std::size_t largest_payload);
 void check_lease_request(const LeaseRequest& request);
 void check_lease_duration(std::chrono::milliseconds duration);

@@ -1,8 +1,8 @@
 -- Tasks and fences in a SQLite file, the columns and states of sql/migrations/0001_tasks.sql.
 --
 -- Times are µs since 1970 by the machine's wall clock. They are shown to people, and judge what is due
--- and what was finished long ago. A lease is judged by lease_deadline alone: ms of the machine's clock
--- since it was started (CLOCK_BOOTTIME), which never jumps and is the same in all processes.
+-- and what was finished long ago. A lease is judged by lease_deadline alone: ms since the machine was
+-- started (machine_clock.hpp), a clock that never jumps and is the same in all processes.
 -- The tables are no public interface.
 
 CREATE TABLE task_queue (
