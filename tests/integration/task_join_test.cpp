@@ -2,85 +2,97 @@
 #include <gtest/gtest.h>
 
 #include <future>
-#include <leasehold/postgres.hpp>
 #include <thread>
 
-#include "task_fixture.hpp"
+#include "every_store_fixture.hpp"
+#include "tests/support/message_of.hpp"
 
 namespace leasehold {
 namespace {
 
-class TaskJoinTest : public TaskTest {
+using testing::contains;
+using testing::message_of;
+
+class TaskJoinTest : public EveryStoreTest {
  protected:
-  void SetUp() override {
-    TaskTest::SetUp();
-    sql("SET client_min_messages = warning; DROP TABLE IF EXISTS public.effects;"
-        "CREATE TABLE public.effects (task bigint)");
+  TaskJoinTest() { sql("DROP TABLE IF EXISTS effects; CREATE TABLE effects (task bigint)"); }
+  static std::string effects() { return sql("SELECT count(*) FROM effects"); }
+  static void have_effect(const OwnTransaction& transaction, TaskId id) {
+    transaction.execute("INSERT INTO effects VALUES (" + std::to_string(id.value) + ")");
   }
-  static std::string effects() { return sql("SELECT count(*) FROM public.effects"); }
-  static void have_effect(pqxx::transaction_base& transaction, TaskId id) {
-    transaction.exec("INSERT INTO public.effects VALUES (" + std::to_string(id.value) + ")");
+  static std::string refusal(const std::function<void()>& call) {
+    return message_of<InvalidArgument>(call);
   }
+  /// Leaves a transaction without a commit.
+  struct Leave {};
 
   TaskQueue queue{uri()};
-  pqxx::connection connection{uri()};
 };
+LEASEHOLD_ON_EVERY_STORE(TaskJoinTest);
 
-TEST_F(TaskJoinTest, ATaskIsEnqueuedWithTheCallersCommit) {
-  pqxx::work transaction{connection};
-  const auto added = enqueue_in(transaction, queue, {.type = "t"});
-  EXPECT_TRUE(queue.lease({.types = {"t"}}).empty()) << "not yet committed";
-  transaction.commit();
+TEST_P(TaskJoinTest, ATaskIsEnqueuedWithTheCallersCommit) {
+  Enqueued added;
+  in_transaction(queue, [&](const OwnTransaction& transaction) {
+    added = transaction.enqueue_in(queue, NewTask{.type = "t"});
+    if (!in_memory()) {
+      EXPECT_FALSE(queue.get(added.id)) << "not yet committed";
+    }
+  });
   auto lease = lease_one(queue);
   EXPECT_EQ(lease.id(), added.id);
   lease.complete();
 }
 
-TEST_F(TaskJoinTest, ARolledBackTaskWasNeverThere) {
-  {
-    pqxx::work transaction{connection};
-    enqueue_in(transaction, queue, std::vector<NewTask>(10, {.type = "t"}));
-  }
+TEST_P(TaskJoinTest, ARolledBackTaskWasNeverThere) {
+  const auto leave = [&](const OwnTransaction& transaction) {
+    transaction.enqueue_in(queue, std::vector<NewTask>(10, {.type = "t"}));
+    throw Leave{};
+  };
+  EXPECT_THROW(in_transaction(queue, leave), Leave);
   EXPECT_EQ(sql("SELECT count(*) FROM leasehold.tasks"), "0");
 }
 
-TEST_F(TaskJoinTest, AUniqueKeyIsSeenInsideTheTransaction) {
-  pqxx::work transaction{connection};
-  const NewTask task{.type = "t", .unique_key = "k"};
-  const auto first = enqueue_in(transaction, queue, task);
-  const auto second = enqueue_in(transaction, queue, task);
-  EXPECT_EQ(second.outcome, Enqueued::Outcome::exists);
-  EXPECT_EQ(second.id, first.id);
+TEST_P(TaskJoinTest, AUniqueKeyIsSeenInsideTheTransaction) {
+  in_transaction(queue, [&](const OwnTransaction& transaction) {
+    const NewTask task{.type = "t", .unique_key = "k"};
+    const auto first = transaction.enqueue_in(queue, task);
+    const auto second = transaction.enqueue_in(queue, task);
+    EXPECT_EQ(second.outcome, Enqueued::Outcome::exists);
+    EXPECT_EQ(second.id, first.id);
+  });
 }
 
-TEST_F(TaskJoinTest, EffectAndCompletionCommitTogether) {
+TEST_P(TaskJoinTest, EffectAndCompletionCommitTogether) {
   const auto task = queue.enqueue({.type = "t"});
   auto lease = lease_one(queue);
-  pqxx::work transaction{connection};
-  have_effect(transaction, task.id);
-  complete_in(transaction, lease, R"({"ok":true})");
-  EXPECT_EQ(queue.get(task.id)->state, TaskState::leased);
-  transaction.commit();
+  in_transaction(queue, [&](const OwnTransaction& transaction) {
+    have_effect(transaction, task.id);
+    transaction.complete_in(lease, R"({"ok":true})");
+    if (!in_memory()) {
+      EXPECT_EQ(queue.get(task.id)->state, TaskState::leased);
+    }
+  });
   EXPECT_EQ(queue.get(task.id)->state, TaskState::completed);
   EXPECT_EQ(queue.get(task.id)->result, R"({"ok":true})");
   EXPECT_EQ(effects(), "1");
 }
 
-TEST_F(TaskJoinTest, ARolledBackCompletionLeavesTheTaskToItsHolder) {
+TEST_P(TaskJoinTest, ARolledBackCompletionLeavesTheTaskToItsHolder) {
   const auto task = queue.enqueue({.type = "t"});
   auto lease = lease_one(queue);
-  {
-    pqxx::work transaction{connection};
+  const auto leave = [&](const OwnTransaction& transaction) {
     have_effect(transaction, task.id);
-    complete_in(transaction, lease);
-  }
+    transaction.complete_in(lease);
+    throw Leave{};
+  };
+  EXPECT_THROW(in_transaction(queue, leave), Leave);
   EXPECT_EQ(queue.get(task.id)->state, TaskState::leased);
   EXPECT_EQ(effects(), "0");
   EXPECT_EQ(lease.fail("rolled back", Retry::after(0ms)), FailOutcome::retried);
   lease_one(queue).complete();
 }
 
-TEST_F(TaskJoinTest, AStaleCompletionThrowsAndTakesTheEffectWithIt) {
+TEST_P(TaskJoinTest, AStaleCompletionThrowsAndTakesTheEffectWithIt) {
   const auto task = queue.enqueue({.type = "t"});
   auto stale = lease_one(queue, "t", "first");
   expire(task.id);
@@ -88,10 +100,10 @@ TEST_F(TaskJoinTest, AStaleCompletionThrowsAndTakesTheEffectWithIt) {
   auto held = lease_one(queue, "t", "second");
 
   const auto work = [&](TaskLease& lease) {
-    pqxx::work transaction{connection};
-    have_effect(transaction, task.id);
-    complete_in(transaction, lease);
-    transaction.commit();
+    in_transaction(queue, [&](const OwnTransaction& transaction) {
+      have_effect(transaction, task.id);
+      transaction.complete_in(lease);
+    });
   };
   EXPECT_THROW(work(stale), LeaseLost);
   EXPECT_EQ(effects(), "0");
@@ -101,18 +113,187 @@ TEST_F(TaskJoinTest, AStaleCompletionThrowsAndTakesTheEffectWithIt) {
   EXPECT_EQ(queue.stats().stale_writes, 1U);
 }
 
-TEST_F(TaskJoinTest, DeletesIfThatIsTheRetention) {
+TEST_P(TaskJoinTest, DeletesIfThatIsTheRetention) {
   TaskQueue deleting{uri(), {.retention = Retention::delete_at_once()}};
   const auto task = deleting.enqueue({.type = "t"});
   auto lease = lease_one(deleting);
-  pqxx::work transaction{connection};
-  complete_in(transaction, lease);
-  transaction.commit();
+  in_transaction(deleting,
+                 [&](const OwnTransaction& transaction) { transaction.complete_in(lease); });
   EXPECT_FALSE(deleting.get(task.id));
 }
 
+TEST_P(TaskJoinTest, TheHandleDoesNotWaitForItsOwnTransaction) {
+  const auto task = queue.enqueue({.type = "t"});
+  auto lease = std::make_optional(lease_one(queue));
+  in_transaction(queue, [&](const OwnTransaction& transaction) {
+    transaction.complete_in(*lease);
+    lease.reset();  // its destructor would wait for the row, for ever
+  });
+  EXPECT_EQ(queue.get(task.id)->state, TaskState::completed);
+}
+
+TEST_P(TaskJoinTest, AStaleTokenIsRefused) {
+  const auto write = [&](FencingToken token) {
+    in_transaction(queue, [&](const OwnTransaction& transaction) {
+      transaction.fence("invoice:42", token);
+      have_effect(transaction, TaskId{0});
+    });
+  };
+  write({100});
+  write({100});
+  write({101});
+  EXPECT_THROW(write({100}), StaleToken);
+  EXPECT_EQ(effects(), "3");
+  in_transaction(queue, [&](const OwnTransaction& transaction) {
+    transaction.fence("another", {1});
+    EXPECT_THROW(transaction.fence("", {1}), InvalidArgument);
+    EXPECT_THROW(transaction.fence("x", {1ULL << 63}), InvalidArgument);
+  });
+}
+
+TEST_P(TaskJoinTest, AFenceIsRolledBackWithItsTransaction) {
+  const auto leave = [&](const OwnTransaction& transaction) {
+    transaction.fence("r", {200});
+    throw Leave{};
+  };
+  EXPECT_THROW(in_transaction(queue, leave), Leave);
+  in_transaction(queue, [&](const OwnTransaction& transaction) { transaction.fence("r", {100}); });
+}
+
+TEST_P(TaskJoinTest, TransactionsOfAnotherStoreAreRefused) {
+  const auto task = queue.enqueue({.type = "t"});
+  auto lease = lease_one(queue);
+  std::vector<std::string> messages;
+  if (in_postgres()) {
+    const auto other = connect_to(":memory:");
+    messages.push_back(refusal([&] { enqueue_in(other.get(), queue, {.type = "t"}); }));
+    messages.push_back(refusal([&] { complete_in(other.get(), lease); }));
+    messages.push_back(refusal([&] { transact(queue, [](sqlite3*) {}); }));
+  } else {
+    pqxx::connection connection{shared_postgres().uri()};
+    pqxx::work other{connection};
+    messages.push_back(refusal([&] { enqueue_in(other, queue, {.type = "t"}); }));
+    messages.push_back(refusal([&] { complete_in(other, lease); }));
+  }
+  const std::string header = in_postgres() ? "postgres.hpp" : "sqlite.hpp";
+  for (const auto& message : messages) {
+    EXPECT_TRUE(contains(message, "use the functions of leasehold/" + header)) << message;
+  }
+  EXPECT_EQ(lease.complete(), LeaseWrite::accepted) << "nothing was done";
+  EXPECT_EQ(queue.get(task.id)->state, TaskState::completed);
+}
+
+/// What only an embedded queue can be asked.
+class EmbeddedJoinTest : public TaskJoinTest {};
+INSTANTIATE_TEST_SUITE_P(Stores, EmbeddedJoinTest,
+                         ::testing::Values(Store::sqlite_memory, Store::sqlite_file), name_of);
+
+TEST_P(EmbeddedJoinTest, AConnectionThatIsNotInTheQueuesFileIsRefused) {
+  queue.enqueue({.type = "t"});
+  auto lease = lease_one(queue);
+  const auto elsewhere = connect_to(":memory:");
+  const OwnTransaction other{elsewhere.get()};
+  other.execute("BEGIN IMMEDIATE");
+  const std::string words = in_memory() ? "use transact()" : "the queue is in sqlite:";
+  EXPECT_TRUE(contains(refusal([&] { other.complete_in(lease); }), words));
+  EXPECT_TRUE(contains(refusal([&] { other.enqueue_in(queue, NewTask{.type = "t"}); }), words));
+  EXPECT_EQ(lease.complete(), LeaseWrite::accepted) << "the handle is as it was";
+}
+
+TEST_P(EmbeddedJoinTest, CallsOfTheQueueInsideItsOwnTransactionAreRefused) {
+  const auto task = queue.enqueue({.type = "t"});
+  auto lease = lease_one(queue);
+  transact(queue, [&](sqlite3* connection) {
+    for (const auto& message :
+         {refusal([&] { queue.enqueue({.type = "t"}); }), refusal([&] { queue.get(task.id); }),
+          refusal([&] { lease.extend(); }), refusal([&] { transact(queue, [](sqlite3*) {}); })}) {
+      EXPECT_TRUE(contains(message, "called inside transact()")) << message;
+    }
+    complete_in(connection, lease);
+  });
+  EXPECT_EQ(queue.get(task.id)->state, TaskState::completed);
+  queue.enqueue({.type = "t"});  // and afterwards it is free again
+}
+
+TEST_P(EmbeddedJoinTest, WhatTransactThrowsRollsBackAndIsThrownOn) {
+  const auto leave = [&](sqlite3* connection) {
+    have_effect(OwnTransaction{connection}, TaskId{1});
+    enqueue_in(connection, queue, {.type = "t"});
+    throw Leave{};
+  };
+  EXPECT_THROW(transact(queue, leave), Leave);
+  EXPECT_EQ(effects(), "0");
+  EXPECT_TRUE(queue.counts().empty());
+}
+
+/// What only a file can be asked.
+class FileJoinTest : public TaskJoinTest {};
+INSTANTIATE_TEST_SUITE_P(Stores, FileJoinTest, ::testing::Values(Store::sqlite_file), name_of);
+
+TEST_P(FileJoinTest, WithoutATransactionItIsRefused) {
+  queue.enqueue({.type = "t"});
+  auto lease = lease_one(queue);
+  const auto connection = connect();
+  for (const auto& message : {refusal([&] { complete_in(connection.get(), lease); }),
+                              refusal([&] { enqueue_in(connection.get(), queue, {.type = "t"}); }),
+                              refusal([&] { fence(connection.get(), "r", {1}); })}) {
+    EXPECT_TRUE(contains(message, "BEGIN IMMEDIATE")) << message;
+  }
+  EXPECT_EQ(lease.complete(), LeaseWrite::accepted);
+}
+
+TEST_P(FileJoinTest, FencingAFileWithoutOurTablesSaysSo) {
+  const auto connection = connect_to(":memory:");
+  OwnTransaction{connection.get()}.execute("BEGIN");
+  try {
+    fence(connection.get(), "r", {1});
+    FAIL() << "accepted";
+  } catch (const ServerRefused& error) {
+    EXPECT_EQ(error.reason(), ServerRefused::Reason::no_schema) << error.what();
+  }
+}
+
+TEST_P(FileJoinTest, ATransactionThatCanNotWriteAnyMoreIsUnavailable) {
+  queue.enqueue({.type = "t"});
+  auto lease = lease_one(queue);
+  const auto connection = connect();
+  const OwnTransaction late{connection.get()};
+  late.execute("BEGIN; SELECT count(*) FROM effects");
+  queue.enqueue({.type = "t"});  // after it has read
+  const auto message = message_of<Unavailable>([&] { late.complete_in(lease); });
+  EXPECT_TRUE(contains(message, "BEGIN IMMEDIATE")) << message;
+  late.execute("ROLLBACK");
+  EXPECT_EQ(lease.fail("rolled back", Retry::after(0ms)), FailOutcome::retried);
+}
+
+// The file of a program that had it before: refused until migrate() was asked to add our tables.
+TEST_P(FileJoinTest, TheDatabaseOfAProgramCanBeJoined) {
+  const testing::TempDir dir;
+  const std::string path = (dir.path() / "app.db").string();
+  const auto connection = connect_to(path);
+  const OwnTransaction app{connection.get()};
+  app.execute("PRAGMA application_id = 77; CREATE TABLE accounts (balance bigint)");
+  EXPECT_THROW(TaskQueue{"sqlite:" + path}, ServerRefused);
+  EXPECT_EQ(migrate("sqlite:" + path).from, 0);
+  EXPECT_GE(migrate("sqlite:" + path).from, 1);
+  TaskQueue tasks{"sqlite:" + path};
+  tasks.enqueue({.type = "t"});
+  auto lease = lease_one(tasks);
+  app.execute("BEGIN IMMEDIATE; INSERT INTO accounts VALUES (1)");
+  app.complete_in(lease);
+  app.execute("COMMIT");
+  EXPECT_EQ(tasks.get(lease.id())->state, TaskState::completed);
+}
+
+/// What only PostgreSQL can be asked: it locks rows and not everything.
+class ServerJoinTest : public TaskTest {
+ protected:
+  TaskQueue queue{uri()};
+  pqxx::connection connection{uri()};
+};
+
 // The lease expires while the transaction is open: nobody can take it until that has ended.
-TEST_F(TaskJoinTest, RecoveryDoesNotTakeWhatIsBeingCompleted) {
+TEST_F(ServerJoinTest, RecoveryDoesNotTakeWhatIsBeingCompleted) {
   const auto task = queue.enqueue({.type = "t"});
   auto lease = lease_one(queue);
   expire(task.id);
@@ -123,18 +304,7 @@ TEST_F(TaskJoinTest, RecoveryDoesNotTakeWhatIsBeingCompleted) {
   EXPECT_EQ(queue.get(task.id)->state, TaskState::completed);
 }
 
-TEST_F(TaskJoinTest, TheHandleDoesNotWaitForItsOwnTransaction) {
-  const auto task = queue.enqueue({.type = "t"});
-  pqxx::work transaction{connection};
-  {
-    auto lease = lease_one(queue);
-    complete_in(transaction, lease);
-  }  // its destructor would wait for the row, for ever
-  transaction.commit();
-  EXPECT_EQ(queue.get(task.id)->state, TaskState::completed);
-}
-
-TEST_F(TaskJoinTest, ErrorsAreOurs) {
+TEST_F(ServerJoinTest, ErrorsAreOurs) {
   pqxx::work transaction{connection};
   TaskQueue elsewhere{uri(), {.postgres = {.schema = "no_such_schema"}}};
   try {
@@ -163,7 +333,7 @@ class Ear : public pqxx::notification_receiver {
   int heard = 0;
 };
 
-TEST_F(TaskJoinTest, WorkersAreToldOnceOfMany) {
+TEST_F(ServerJoinTest, WorkersAreToldOnceOfMany) {
   Ear ear{connection};
   queue.enqueue(std::vector<NewTask>(100, {.type = "t"}));
   EXPECT_TRUE(eventually([&] {
@@ -181,27 +351,9 @@ TEST_F(TaskJoinTest, WorkersAreToldOnceOfMany) {
   EXPECT_EQ(ear.heard, 2);
 }
 
-TEST_F(TaskJoinTest, AStaleTokenIsRefused) {
-  const auto write = [&](FencingToken token) {
-    pqxx::work transaction{connection};
-    fence(transaction, "invoice:42", token);
-    have_effect(transaction, TaskId{0});
-    transaction.commit();
-  };
-  write({100});
-  write({100});
-  write({101});
-  EXPECT_THROW(write({100}), StaleToken);
-  EXPECT_EQ(effects(), "3");
-  pqxx::work transaction{connection};
-  fence(transaction, "another", {1});
-  EXPECT_THROW(fence(transaction, "", {1}), InvalidArgument);
-  EXPECT_THROW(fence(transaction, "x", {1ULL << 63}), InvalidArgument);
-}
-
 // The old holder fenced first and is still writing: the new one waits for the end of it, so that
 // the old one's write can not come after the new one's.
-TEST_F(TaskJoinTest, ANewerTokenWaitsForATransactionUnderWay) {
+TEST_F(ServerJoinTest, ANewerTokenWaitsForATransactionUnderWay) {
   pqxx::work old_holder{connection};
   fence(old_holder, "r", {1});
   pqxx::connection other{uri()};

@@ -13,7 +13,7 @@
 #include <thread>
 #include <vector>
 
-#include "task_fixture.hpp"
+#include "every_store_fixture.hpp"
 
 namespace leasehold {
 

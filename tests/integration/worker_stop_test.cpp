@@ -2,7 +2,6 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
-#include <leasehold/postgres.hpp>
 
 #include "worker_fixture.hpp"
 
@@ -11,7 +10,7 @@ namespace {
 
 using std::chrono::steady_clock;
 
-class WorkerStopTest : public TaskTest {
+class WorkerStopTest : public EveryStoreTest {
  protected:
   static std::string rows(const std::string& what) {
     return sql("SELECT " + what + " FROM leasehold.tasks ORDER BY id");
@@ -20,8 +19,9 @@ class WorkerStopTest : public TaskTest {
 
   TaskQueue queue{uri()};
 };
+LEASEHOLD_ON_EVERY_STORE(WorkerStopTest);
 
-TEST_F(WorkerStopTest, CancelReachesARunningHandlerAndItsWritesAreRefused) {
+TEST_P(WorkerStopTest, CancelReachesARunningHandlerAndItsWritesAreRefused) {
   Worker worker{queue, {.lease = 2s}};
   Signal started;
   Signal ended;
@@ -39,12 +39,12 @@ TEST_F(WorkerStopTest, CancelReachesARunningHandlerAndItsWritesAreRefused) {
   ASSERT_TRUE(ended.wait());
   EXPECT_TRUE(eventually([&] { return worker.stats().stale_writes == 2; }))
       << "its progress and its completion";
-  EXPECT_EQ(rows("state, progress IS NULL"), "cancelled|t");
+  EXPECT_EQ(rows("state, " + is_null("progress")), "cancelled|t");
   EXPECT_EQ(worker.stats().lost, 1U);
   EXPECT_EQ(worker.stats().completed, 0U);
 }
 
-TEST_F(WorkerStopTest, ProgressTellsOfACancelAtOnce) {
+TEST_P(WorkerStopTest, ProgressTellsOfACancelAtOnce) {
   Worker worker{queue};  // its next renewal is 10 s away
   Signal started;
   Signal cancelled;
@@ -65,7 +65,7 @@ TEST_F(WorkerStopTest, ProgressTellsOfACancelAtOnce) {
   EXPECT_TRUE(ended.wait());
 }
 
-TEST_F(WorkerStopTest, ALostLeaseStopsTheHandlerAndItsTransactionIsRolledBack) {
+TEST_P(WorkerStopTest, ALostLeaseStopsTheHandlerAndItsTransactionIsRolledBack) {
   sql("DROP TABLE IF EXISTS ledger; CREATE TABLE ledger (task bigint)");
   Worker worker{queue, {.lease = 2s}};
   Signal started;
@@ -75,10 +75,11 @@ TEST_F(WorkerStopTest, ALostLeaseStopsTheHandlerAndItsTransactionIsRolledBack) {
     started.set();
     EXPECT_TRUE(wait_for_stop(task.stop_token()));
     EXPECT_EQ(task.stop_reason(), StopReason::lease_lost);
-    pqxx::connection connection{uri()};
-    pqxx::work transaction{connection};
-    transaction.exec("INSERT INTO ledger VALUES (1)");
-    EXPECT_THROW(complete_in(transaction, task), LeaseLost);
+    const auto work = [&](const OwnTransaction& transaction) {
+      transaction.execute("INSERT INTO ledger VALUES (1)");
+      transaction.complete_in(task);
+    };
+    EXPECT_THROW(in_transaction(queue, work), LeaseLost);
     ended.set();
   });
   const auto id = enqueue();
@@ -94,7 +95,7 @@ TEST_F(WorkerStopTest, ALostLeaseStopsTheHandlerAndItsTransactionIsRolledBack) {
   EXPECT_EQ(sql("SELECT count(*) FROM ledger"), "0");
 }
 
-TEST_F(WorkerStopTest, AStaleTransactionIsRefusedByTheStoreToo) {
+TEST_P(WorkerStopTest, AStaleTransactionIsRefusedByTheStoreToo) {
   // The handler is not told yet, and complete_in finds out.
   Worker worker{queue};  // its next renewal is 10 s away
   Signal started;
@@ -104,16 +105,14 @@ TEST_F(WorkerStopTest, AStaleTransactionIsRefusedByTheStoreToo) {
     if (task.attempt() > 1) return;
     started.set();
     EXPECT_TRUE(recovered.wait());
-    pqxx::connection connection{uri()};
-    pqxx::work transaction{connection};
     try {
-      complete_in(transaction, task);
+      in_transaction(queue,
+                     [&](const OwnTransaction& transaction) { transaction.complete_in(task); });
     } catch (const LeaseLost&) {
       refused = true;
       EXPECT_TRUE(task.stop_token().stop_requested());
       throw;
     }
-    transaction.commit();
   });
   const auto id = enqueue();
   const RunningWorker running{worker};
@@ -126,7 +125,7 @@ TEST_F(WorkerStopTest, AStaleTransactionIsRefusedByTheStoreToo) {
   EXPECT_TRUE(eventually([&] { return worker.stats().stale_writes >= 1; }, 60s));
 }
 
-TEST_F(WorkerStopTest, AHandlerThatBlocksItsThreadKeepsItsLease) {
+TEST_P(WorkerStopTest, AHandlerThatBlocksItsThreadKeepsItsLease) {
   Worker worker{queue, {.concurrency = 1, .lease = 1s}};
   std::atomic<int> runs{0};
   worker.on("t", [&](Task& task) {
@@ -147,33 +146,7 @@ TEST_F(WorkerStopTest, AHandlerThatBlocksItsThreadKeepsItsLease) {
   EXPECT_GE(worker.stats().renewals, 4U);
 }
 
-TEST_F(WorkerStopTest, HandlersThatUseAllConnectionsDoNotDelayRenewals) {
-  TaskQueueOptions options;
-  options.postgres.connections = 1;
-  TaskQueue narrow{uri(), options};
-  Worker worker{narrow, {.concurrency = 1, .lease = 2s}};
-  Signal started;
-  worker.on("t", [&](Task& task) {
-    started.set();
-    // Waits for a lock on the queue's only connection.
-    narrow.cancel(TaskId{std::stoll(task.payload())});
-    EXPECT_EQ(task.stop_reason(), StopReason::none);
-  });
-  const auto locked = enqueue({.type = "other"});
-  pqxx::connection connection{uri()};
-  pqxx::work lock{connection};
-  lock.exec("SELECT FROM leasehold.tasks WHERE id = " + std::to_string(locked.value) +
-            " FOR UPDATE");
-  const auto id = enqueue({.type = "t", .payload = std::to_string(locked.value)});
-  const RunningWorker running{worker};
-  ASSERT_TRUE(started.wait());
-  EXPECT_TRUE(eventually([&] { return worker.stats().renewals >= 4; }, 60s));
-  lock.abort();
-  EXPECT_TRUE(eventually([&] { return queue.get(id)->state == TaskState::completed; }, 60s));
-  EXPECT_EQ(queue.get(id)->attempts, 1);
-}
-
-TEST_F(WorkerStopTest, ADeadlineFailsTheTaskAndNothingLaterCounts) {
+TEST_P(WorkerStopTest, ADeadlineFailsTheTaskAndNothingLaterCounts) {
   Worker worker{queue, {.concurrency = 2}};
   Signal go;
   std::atomic<bool> told{false};
@@ -194,12 +167,12 @@ TEST_F(WorkerStopTest, ADeadlineFailsTheTaskAndNothingLaterCounts) {
   EXPECT_TRUE(told);
   go.set();
   EXPECT_TRUE(eventually([&] { return worker.stats().running == 0; }));
-  EXPECT_EQ(rows("state, attempts, progress IS NULL"), "completed|2|t");
+  EXPECT_EQ(rows("state, attempts, " + is_null("progress")), "completed|2|t");
   EXPECT_EQ(worker.stats().completed, 1U);
   EXPECT_EQ(worker.stats().failed, 1U);
 }
 
-TEST_F(WorkerStopTest, AGracefulStopLetsHandlersFinishAndGivesTheRestBackAtOnce) {
+TEST_P(WorkerStopTest, AGracefulStopLetsHandlersFinishAndGivesTheRestBackAtOnce) {
   Worker worker{queue, {.concurrency = 1, .stop_grace = 60s}};
   Signal blocked;
   Signal go;
@@ -227,10 +200,11 @@ TEST_F(WorkerStopTest, AGracefulStopLetsHandlersFinishAndGivesTheRestBackAtOnce)
   go.set();
   ASSERT_TRUE(running.ended());
   EXPECT_EQ(sql("SELECT count(*) FROM leasehold.tasks WHERE state = 'leased'"), "0");
-  EXPECT_EQ(sql("SELECT state FROM leasehold.tasks WHERE payload::text = '1'"), "completed");
+  EXPECT_EQ(sql("SELECT state FROM leasehold.tasks WHERE CAST(payload AS text) = '1'"),
+            "completed");
 }
 
-TEST_F(WorkerStopTest, AfterTheGraceWhatStillRunsIsGivenBackAndTold) {
+TEST_P(WorkerStopTest, AfterTheGraceWhatStillRunsIsGivenBackAndTold) {
   Worker worker{queue, {.concurrency = 1, .stop_grace = 300ms}};
   Signal started;
   worker.on("t", [&](Task& task) {
@@ -247,11 +221,11 @@ TEST_F(WorkerStopTest, AfterTheGraceWhatStillRunsIsGivenBackAndTold) {
   ASSERT_TRUE(running.ended());
   EXPECT_GE(steady_clock::now() - asked, 300ms);
   EXPECT_LT(steady_clock::now() - asked, 300ms + 5s) << "the ceiling";
-  EXPECT_EQ(rows("state, attempts, last_error IS NULL"), "pending|0|t");
+  EXPECT_EQ(rows("state, attempts, " + is_null("last_error")), "pending|0|t");
   EXPECT_EQ(worker.stats().released, 1U);
 }
 
-TEST_F(WorkerStopTest, AHandlerThatHeedsNothingDoesNotKeepItsTask) {
+TEST_P(WorkerStopTest, AHandlerThatHeedsNothingDoesNotKeepItsTask) {
   Worker worker{queue, {.concurrency = 1, .stop_grace = 100ms}};
   Signal started;
   Signal go;
@@ -270,17 +244,16 @@ TEST_F(WorkerStopTest, AHandlerThatHeedsNothingDoesNotKeepItsTask) {
   EXPECT_EQ(rows("state, attempts"), "pending|0") << "its return changed nothing";
 }
 
-TEST_F(WorkerStopTest, AStopDoesNotBreakATransactionThatCompletesATask) {
+TEST_P(WorkerStopTest, AStopDoesNotBreakATransactionThatCompletesATask) {
   Worker worker{queue, {.concurrency = 1, .stop_grace = 0ms}};
   Signal handed_over;
   worker.on("t", [&](Task& task) {
-    pqxx::connection connection{uri()};
-    pqxx::work transaction{connection};
-    complete_in(transaction, task);
-    handed_over.set();
-    EXPECT_TRUE(wait_for_stop(task.stop_token()));
-    EXPECT_EQ(task.stop_reason(), StopReason::shutdown);
-    transaction.commit();
+    in_transaction(queue, [&](const OwnTransaction& transaction) {
+      transaction.complete_in(task);
+      handed_over.set();
+      EXPECT_TRUE(wait_for_stop(task.stop_token()));
+      EXPECT_EQ(task.stop_reason(), StopReason::shutdown);
+    });
   });
   enqueue();
   RunningWorker running{worker};
@@ -290,7 +263,7 @@ TEST_F(WorkerStopTest, AStopDoesNotBreakATransactionThatCompletesATask) {
   EXPECT_EQ(rows("state, attempts"), "completed|1");
 }
 
-TEST_F(WorkerStopTest, StopNowEndsTheGrace) {
+TEST_P(WorkerStopTest, StopNowEndsTheGrace) {
   Worker worker{queue, {.concurrency = 1, .stop_grace = 1h}};
   Signal started;
   worker.on("t", [&](Task& task) {
@@ -307,13 +280,47 @@ TEST_F(WorkerStopTest, StopNowEndsTheGrace) {
   EXPECT_EQ(rows("state, attempts"), "pending|0");
 }
 
-TEST_F(WorkerStopTest, AnIdleWorkerStopsAtOnce) {
+TEST_P(WorkerStopTest, AnIdleWorkerStopsAtOnce) {
   Worker worker{queue, {.poll_min = 1h, .poll_max = 1h, .stop_grace = 1h}};
   worker.on("t", [](Task&) {});
   RunningWorker running{worker};
   ASSERT_TRUE(eventually([&] { return queue.stats().empty_leases > 0; }, 60s));
   running.stop();
   EXPECT_TRUE(running.ended(10s));
+}
+
+/// Only PostgreSQL has connections that handlers could use up.
+class ServerWorkerStopTest : public TaskTest {
+ protected:
+  TaskId enqueue(const NewTask& task) { return queue.enqueue(task).id; }
+
+  TaskQueue queue{uri()};
+};
+
+TEST_F(ServerWorkerStopTest, HandlersThatUseAllConnectionsDoNotDelayRenewals) {
+  TaskQueueOptions options;
+  options.postgres.connections = 1;
+  TaskQueue narrow{uri(), options};
+  Worker worker{narrow, {.concurrency = 1, .lease = 2s}};
+  Signal started;
+  worker.on("t", [&](Task& task) {
+    started.set();
+    // Waits for a lock on the queue's only connection.
+    narrow.cancel(TaskId{std::stoll(task.payload())});
+    EXPECT_EQ(task.stop_reason(), StopReason::none);
+  });
+  const auto locked = enqueue({.type = "other"});
+  pqxx::connection connection{uri()};
+  pqxx::work lock{connection};
+  lock.exec("SELECT FROM leasehold.tasks WHERE id = " + std::to_string(locked.value) +
+            " FOR UPDATE");
+  const auto id = enqueue({.type = "t", .payload = std::to_string(locked.value)});
+  const RunningWorker running{worker};
+  ASSERT_TRUE(started.wait());
+  EXPECT_TRUE(eventually([&] { return worker.stats().renewals >= 4; }, 60s));
+  lock.abort();
+  EXPECT_TRUE(eventually([&] { return queue.get(id)->state == TaskState::completed; }, 60s));
+  EXPECT_EQ(queue.get(id)->attempts, 1);
 }
 
 }  // namespace

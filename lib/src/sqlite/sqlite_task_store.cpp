@@ -224,13 +224,13 @@ std::vector<Enqueued> add(Connection& connection, std::span<const NewTask> tasks
   return answers;
 }
 
-bool finish(Connection& connection, const FinishedTask& task, Keep keep) {
+bool finish(Connection& connection, const FinishedTask& task, Keep keep, microseconds now) {
   const auto& [id, version] = task.key;
   if (keep == Keep::no) {
     return changed(connection, task_sql::complete_and_delete, id.value, version.value);
   }
   const auto result = task.result.empty() ? std::nullopt : std::optional(task.result);
-  return changed(connection, task_sql::complete, id.value, version.value, result, wall_clock());
+  return changed(connection, task_sql::complete, id.value, version.value, result, now);
 }
 
 /// What decides about a change of a task.
@@ -319,8 +319,9 @@ std::vector<TaskId> SqliteTaskStore::complete(std::span<const FinishedTask> task
   return write([&](Connection& connection) {
     std::vector<TaskId> accepted;
     accepted.reserve(tasks.size());
+    const microseconds now = wall_clock();
     for (const FinishedTask& task : tasks) {
-      if (finish(connection, task, keep)) accepted.push_back(task.key.id);
+      if (finish(connection, task, keep, now)) accepted.push_back(task.key.id);
     }
     return accepted;
   });
@@ -560,7 +561,7 @@ std::vector<Enqueued> SqliteTaskStore::enqueue_in(sqlite3* connection,
 
 LeaseWrite SqliteTaskStore::complete_in(sqlite3* connection, const FinishedTask& task, Keep keep) {
   return in_callers_transaction(connection, where(), [&](Connection& callers) {
-    return finish(callers, task, keep) ? LeaseWrite::accepted : LeaseWrite::stale;
+    return finish(callers, task, keep, wall_clock()) ? LeaseWrite::accepted : LeaseWrite::stale;
   });
 }
 
