@@ -23,12 +23,13 @@ class SqliteTaskListener : public TaskListener {
         watcher_(*database_, tasks_topic,
                  {.on_message = [this](std::string_view) { hear(); },
                   .on_change = [this](Connection& connection) { look(connection); },
-                  .on_reset = [this] { hear(); }}) {}
+                  .on_reset = [this] { hear(); }},
+                 activity_) {}
 
   void wait(const std::stop_token& stop) override {
     std::unique_lock lock(mutex_);
     while (!heard_ && !stop.stop_requested()) {
-      watcher_.keep_awake();  // or it would look once a second only
+      activity_->keep_awake();  // or it would look once a second only
       changed_.wait_for(lock, stop, std::chrono::seconds{10}, [this] { return heard_; });
     }
     heard_ = false;
@@ -49,6 +50,7 @@ class SqliteTaskListener : public TaskListener {
   }
 
   const std::shared_ptr<Database> database_;
+  const std::shared_ptr<Activity> activity_ = std::make_shared<Activity>();
   std::mutex mutex_;
   std::condition_variable_any changed_;
   bool heard_ = true;        // protected by mutex_. At first: what there was before
