@@ -9,6 +9,7 @@
 #include "leasehold/version.hpp"
 #include "secrets.hpp"
 #include "settings.hpp"
+#include "sqlite/sqlite_uri.hpp"
 
 namespace leasehold::worker {
 namespace {
@@ -98,6 +99,17 @@ void describe(std::string& out, const Setting& setting, const Written& value,
   out += line + "# " + value.source + "\n";
 }
 
+/// A file is not touched before the first round. Nothing if it is no URI of SQLite.
+std::optional<std::string> check_sqlite(const std::string& database) {
+  const auto uri = sqlite::parse_sqlite_uri(database);
+  if (!uri) return std::nullopt;
+  if (uri->kind != sqlite::SqliteUri::Kind::file) {
+    throw InvalidArgument("database " + uri->display() +
+                          " is in the memory of another process: allowed is a file, sqlite:path");
+  }
+  return uri->display();
+}
+
 /// Makes a TaskQueue, which checks the URI and the schema without connecting; returns where it is.
 std::string check_database(const QueueConfig& queue, const Written& database) {
   if (database.text.empty()) {
@@ -106,6 +118,7 @@ std::string check_database(const QueueConfig& queue, const Written& database) {
                           "file, database");
   }
   try {
+    if (auto where = check_sqlite(queue.database)) return *where;
     return TaskQueue{queue.database,
                      {.postgres = {.connect_timeout = queue.connect_timeout,
                                    .command_timeout = queue.command_timeout,

@@ -16,6 +16,7 @@ TaskQueueOptions options_for(const QueueConfig& config, std::shared_ptr<spdlog::
                    .connect_timeout = config.connect_timeout,
                    .command_timeout = config.command_timeout,
                    .schema = config.schema},
+      .sqlite = {.timeout = config.command_timeout},
       .logger = std::move(log),
   };
 }

@@ -179,7 +179,7 @@ std::vector<Setting> make_settings() {
       {"database",
        "",
        "URI",
-       "The PostgreSQL that has the tasks",
+       "The PostgreSQL that has the tasks, or the file: sqlite:PATH",
        queue,
        {},
        text(&QueueConfig::database)},

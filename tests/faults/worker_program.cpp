@@ -16,12 +16,14 @@
 // Says "ready" when it begins, "stopping" at the first signal, and at its end
 // "stats completed=N stale_writes=N released=N lost=N".
 #include <pthread.h>
+#include <sqlite3.h>
 
 #include <chrono>
 #include <condition_variable>
 #include <csignal>
 #include <iostream>
 #include <leasehold/postgres.hpp>
+#include <leasehold/sqlite.hpp>
 #include <leasehold/tasks.hpp>
 #include <map>
 #include <memory>
@@ -65,12 +67,19 @@ void say(const std::string& line) {
   std::cout << line << std::endl;  // at once: somebody waits for it
 }
 
-/// One connection a thread, made again after any failure.
+/// Where tasks have their effects.
 class Ledger {
  public:
-  explicit Ledger(std::string uri) : uri_(std::move(uri)) {}
+  virtual ~Ledger() = default;
+  virtual void enter(Task& task) = 0;
+};
 
-  void enter(Task& task) {
+/// One connection a thread, made again after any failure.
+class PostgresLedger : public Ledger {
+ public:
+  explicit PostgresLedger(std::string uri) : uri_(std::move(uri)) {}
+
+  void enter(Task& task) override {
     try {
       if (!connection_) connection_ = std::make_unique<pqxx::connection>(uri_);
       pqxx::work transaction{*connection_};
@@ -93,6 +102,48 @@ class Ledger {
   const std::string uri_;
   std::unique_ptr<pqxx::connection> connection_;
 };
+
+/// The same beside the tasks in a SQLite file.
+class SqliteLedger : public Ledger {
+ public:
+  explicit SqliteLedger(const std::string& path) {
+    sqlite3_open(path.c_str(), &handle_);
+    sqlite3_busy_timeout(handle_, 60'000);
+  }
+  ~SqliteLedger() override { sqlite3_close(handle_); }
+
+  void enter(Task& task) override {
+    const auto id = std::to_string(task.id().value);
+    try {
+      execute("BEGIN IMMEDIATE");
+      execute("INSERT INTO ledger VALUES (" + id + ", " + std::to_string(::getpid()) + ")");
+      leasehold::complete_in(handle_, task);
+      execute("COMMIT");
+    } catch (const leasehold::LeaseLost&) {
+      execute("ROLLBACK");
+      execute("INSERT INTO refusals VALUES (" + id + ")");
+      throw;
+    } catch (...) {
+      sqlite3_exec(handle_, "ROLLBACK", nullptr, nullptr, nullptr);
+      throw;
+    }
+  }
+
+ private:
+  void execute(const std::string& sql) {
+    if (sqlite3_exec(handle_, sql.c_str(), nullptr, nullptr, nullptr) != SQLITE_OK) {
+      throw std::runtime_error(sql + ": " + sqlite3_errmsg(handle_));
+    }
+  }
+
+  sqlite3* handle_ = nullptr;
+};
+
+std::unique_ptr<Ledger> open_ledger(const std::string& uri) {
+  const std::string in_file = "sqlite:";
+  if (uri.starts_with(in_file)) return std::make_unique<SqliteLedger>(uri.substr(in_file.size()));
+  return std::make_unique<PostgresLedger>(uri);
+}
 
 void watch(Task& task) {
   say("started " + std::to_string(task.id().value));
@@ -122,9 +173,9 @@ void run(const std::string& uri, const Options& options) {
   const milliseconds work{options.number("work", 0)};
   worker.on("ledger",
             [&](Task& task) {
-              thread_local Ledger ledger{uri};
+              thread_local const auto ledger = open_ledger(uri);
               if (work > milliseconds{0}) std::this_thread::sleep_for(work);
-              ledger.enter(task);
+              ledger->enter(task);
             },
             {.retry = leasehold::Retry::after(milliseconds{50})});
   worker.on("watch", watch);

@@ -141,6 +141,25 @@ TEST_F(DaemonRoundsTest, OnceDoesOneRoundAndSaysWhetherItWorked) {
   EXPECT_TRUE(contains(done.output, "hint=\"run migrate\"")) << done.output;
 }
 
+TEST_F(DaemonRoundsTest, AQueueInAFileIsServedToo) {
+  const testing::TempDir dir;
+  const std::string file = "sqlite:" + (dir.path() / "tasks.db").string();
+  TaskQueue queue{file};
+  const auto task = queue.enqueue({.type = "t"});
+  for (auto& lease : queue.lease({.types = {"t"}, .duration = 100ms})) lease.abandon();
+  EXPECT_TRUE(eventually(
+      [&] {
+        const auto done = testing::run_leaseholdd(LEASEHOLDD, {"--once", "--database", file});
+        EXPECT_EQ(done.status.code, 0) << done.output;
+        return queue.get(task.id)->state == TaskState::pending;
+      },
+      patience));
+  const auto refused =
+      testing::run_leaseholdd(LEASEHOLDD, {"--once", "--database", "sqlite::memory:x"});
+  EXPECT_NE(refused.status.code, 0);
+  EXPECT_TRUE(contains(refused.output, "allowed is a file")) << refused.output;
+}
+
 TEST_F(DaemonRoundsTest, ThreeDaemonsTakeEachLeaseBackOnce) {
   constexpr int tasks = 5'000;
   std::vector<std::unique_ptr<Leaseholdd>> daemons;

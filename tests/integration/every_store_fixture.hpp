@@ -33,6 +33,11 @@ inline std::string name_of(const ::testing::TestParamInfo<Store>& store) {
       Stores, fixture,                    \
       ::testing::Values(Store::postgres, Store::sqlite_memory, Store::sqlite_file), name_of)
 
+/// The same where several processes have to see the tasks.
+#define LEASEHOLD_BETWEEN_PROCESSES(fixture) \
+  INSTANTIATE_TEST_SUITE_P(Stores, fixture,  \
+                           ::testing::Values(Store::postgres, Store::sqlite_file), name_of)
+
 /// A transaction of the test's own, in the database of the queue.
 class OwnTransaction {
  public:

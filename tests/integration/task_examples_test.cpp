@@ -3,9 +3,11 @@
 
 #include <filesystem>
 #include <string>
+#include <vector>
 
 #include "tests/support/postgres_server.hpp"
 #include "tests/support/process.hpp"
+#include "tests/support/temp_dir.hpp"
 
 namespace leasehold::testing {
 namespace {
@@ -19,6 +21,18 @@ TEST_P(TaskExamplesTest, Runs) {
       run({.argv = {(build / "examples" / GetParam()).string(), shared_postgres().uri(database)}});
   EXPECT_TRUE(ran.status.success()) << ran.output;
   EXPECT_FALSE(ran.output.empty());
+}
+
+TEST(EmbeddedTaskExampleTest, RunsInMemoryAndInAFile) {
+  const auto build = std::filesystem::path(LEASEHOLD_TEST_PROGRAMS).parent_path().parent_path();
+  const std::string program = (build / "examples" / "embedded_task_example").string();
+  const TempDir dir;
+  const std::string file = "sqlite:" + (dir.path() / "tasks.db").string();
+  for (const auto& argv : {std::vector{program}, std::vector{program, file}}) {
+    const auto ran = run({.argv = argv});
+    EXPECT_TRUE(ran.status.success()) << ran.output;
+    EXPECT_TRUE(ran.output.starts_with("paid 2 from sqlite:")) << ran.output;
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(All, TaskExamplesTest,

@@ -22,10 +22,14 @@ using namespace std::chrono_literals;
 using testing::eventually;
 using testing::shared_postgres;
 
+/// A file or folder of sql/.
+inline std::filesystem::path sql_path(const std::string& name) {
+  return std::filesystem::path(LEASEHOLD_SOURCE_DIR) / "sql" / name;
+}
+
 /// The text of a file of sql/.
 inline std::string sql_file(const std::string& name) {
-  const std::filesystem::path root = LEASEHOLD_SOURCE_DIR;
-  std::ifstream file(root / "sql" / name);
+  std::ifstream file(sql_path(name));
   if (!file) throw std::runtime_error("no file sql/" + name);
   std::ostringstream text;
   text << file.rdbuf();

@@ -5,7 +5,7 @@
 #include <pqxx/pqxx>
 #include <string>
 
-#include "task_fixture.hpp"
+#include "every_store_fixture.hpp"
 
 namespace leasehold {
 namespace {
@@ -182,6 +182,84 @@ TEST_F(TaskPlansTest, CountsAreBoundedByTheLimitNotTheDepth) {
     capped = capped || count.more;
   }
   EXPECT_TRUE(capped);
+}
+
+/// The same in SQLite.
+class EmbeddedPlansTest : public EveryStoreTest {
+ protected:
+  /// Counts the steps of SQLite's machine that a call on the queue takes.
+  static int steps_of(TaskQueue& queue, const std::function<void()>& call) {
+    static int steps = 0;
+    const auto count_steps = [&](int every) {
+      transact(queue, [&](sqlite3* connection) {
+        sqlite3_progress_handler(
+            connection, every, [](void*) { return ++steps, 0; }, nullptr);
+      });
+    };
+    count_steps(1);
+    steps = 0;
+    call();
+    const int taken = steps;
+    count_steps(0);
+    return taken;
+  }
+
+  TaskQueue queue{uri()};
+};
+INSTANTIATE_TEST_SUITE_P(Stores, EmbeddedPlansTest, ::testing::Values(Store::sqlite_memory),
+                         name_of);
+
+TEST_P(EmbeddedPlansTest, NoStatementReadsTheWholeTable) {
+  for (const auto& file : std::filesystem::directory_iterator(sql_path("sqlite/tasks"))) {
+    const std::string name = file.path().stem();
+    if (name.starts_with("0")) continue;  // makes the tables
+    std::string plan;
+    transact(queue, [&](sqlite3* connection) {
+      const std::string explain = "EXPLAIN QUERY PLAN " + sql_file("sqlite/tasks/" + name + ".sql");
+      sqlite3_stmt* prepared = nullptr;
+      ASSERT_EQ(sqlite3_prepare_v2(connection, explain.c_str(), -1, &prepared, nullptr), SQLITE_OK)
+          << name << ": " << sqlite3_errmsg(connection);
+      while (sqlite3_step(prepared) == SQLITE_ROW) {
+        plan += std::string(reinterpret_cast<const char*>(sqlite3_column_text(prepared, 3))) + "\n";
+      }
+      sqlite3_finalize(prepared);
+    });
+    const bool reads_all = plan.find("SCAN task_queue\n") != std::string::npos;
+    EXPECT_EQ(reads_all, name == "health") << name << ":\n" << plan;  // reads so many at most
+  }
+}
+
+TEST_P(EmbeddedPlansTest, ALeaseCostsTheSameHoweverMuchThereIs) {
+  const auto lease = [&] {
+    auto leases = queue.lease({.types = {"t"}, .limit = 10});
+    EXPECT_EQ(leases.size(), 10U);
+    queue.release(leases);
+  };
+  queue.enqueue(std::vector<NewTask>(20, {.type = "t"}));
+  lease();  // prepares the statements
+  const int shallow = steps_of(queue, lease);
+  queue.enqueue(std::vector<NewTask>(5'000, {.type = "t"}));
+  queue.enqueue(std::vector<NewTask>(5'000, {.type = "t", .delay = 1h}));
+  queue.enqueue(std::vector<NewTask>(1'000, {.type = "done"}));
+  auto done = queue.lease({.types = {"done"}, .limit = 1'000});
+  queue.complete(done);
+  for (int i = 0; i < 100; ++i) queue.enqueue({.type = "other " + std::to_string(i)});
+  EXPECT_EQ(steps_of(queue, lease), shallow);
+  // What is for later, before everything else, costs one look.
+  queue.enqueue(std::vector<NewTask>(5'000, {.type = "t", .priority = 9, .delay = 1h}));
+  EXPECT_LT(steps_of(queue, lease), shallow + 100);
+}
+
+TEST_P(EmbeddedPlansTest, RecoveryAndCountsCostTheSameHoweverMuchThereIs) {
+  const auto look = [&] {
+    EXPECT_TRUE(Recovery{queue}.run_once().tasks.empty());
+    queue.counts(5);
+  };
+  queue.enqueue(std::vector<NewTask>(20, {.type = "t"}));
+  look();
+  const int shallow = steps_of(queue, look);
+  queue.enqueue(std::vector<NewTask>(5'000, {.type = "t"}));
+  EXPECT_EQ(steps_of(queue, look), shallow);
 }
 
 }  // namespace

@@ -33,11 +33,13 @@ struct QueueHealth {
   std::optional<std::chrono::milliseconds> oldest_expired;
 
   /// Rows of the table of tasks, by the server's statistics: late by a second or so, and estimates.
-  /// Dead ones are what updates and deletes left behind and vacuum has not removed yet.
+  /// In SQLite counted, up to 100,000. Dead ones are what updates and deletes left behind and
+  /// vacuum has not removed yet.
   std::uint64_t live_rows = 0;
   std::uint64_t dead_rows = 0;
 
-  /// Who holds vacuum back most. Nothing if nobody does, or the server does not let us look.
+  /// Who holds vacuum back most. Always nothing in SQLite. Nothing if nobody does, or the server
+  /// does not let us look.
   std::optional<SnapshotHolder> oldest_snapshot;
 };
 

@@ -202,7 +202,14 @@ struct Removal {
   std::optional<std::uint64_t> limit;
 };
 
-/// A queue of tasks in a PostgreSQL table. Run migrate() on the database first.
+/// A queue of tasks in a PostgreSQL table, or in SQLite: in a file that several processes of one
+/// machine share, or in memory. Run migrate() on a PostgreSQL database first; in SQLite the tables
+/// are made when they are not there.
+///
+/// In SQLite one writes at a time, and every call is one transaction: "one statement" and "one
+/// connection" below are that. Leases are judged by the clock that counts since the machine was
+/// started, so that a time of day that jumps gives no task to two workers; run_at and retention are
+/// judged by the time of day. See docs/tasks.md.
 ///
 /// Thread safety: every member may be called from any thread. Leases may outlive their queue.
 ///
@@ -215,6 +222,11 @@ class TaskQueue {
  public:
   /// For example TaskQueue{"postgresql://localhost/app"}; libpq's key=value form does too. Connects
   /// with the first call.
+  ///
+  /// Or TaskQueue{"sqlite:tasks.db"}, a file; TaskQueue{"sqlite::memory:"}, this queue's own, gone
+  /// with it; TaskQueue{"sqlite::memory:name"}, shared by all queues of this process that name it,
+  /// gone with the last. Opened here: throws ServerRefused for a file that is not ours, read-only,
+  /// or made by a newer Leasehold. Not to be used after fork().
   explicit TaskQueue(std::string_view uri, TaskQueueOptions options = {});
 
   TaskQueue(TaskQueue&&) noexcept;
@@ -222,7 +234,7 @@ class TaskQueue {
   ~TaskQueue();
 
   /// Adds a task. After OutcomeUnknown only a unique_key makes it safe to try again.
-  /// To add one in a transaction of your own: enqueue_in() in leasehold/postgres.hpp.
+  /// To add one in a transaction of your own: enqueue_in() in leasehold/postgres.hpp or sqlite.hpp.
   Enqueued enqueue(const NewTask& task);
 
   /// Adds all of them or none, in one statement; answers in the same order. At most 100,000.

@@ -114,32 +114,34 @@ std::optional<std::pair<dev_t, ino_t>> identity_of(const std::string& path) {
   return std::pair(status.st_dev, status.st_ino);
 }
 
-/// Where a pending task stands.
-struct Place {
-  std::int64_t id;
-  int priority;
-  std::int64_t run_at;
-};
-
-/// The first tasks of a type that are due, in the order in which they are leased.
-std::vector<Place> due_places(Connection& connection, std::string_view type, std::size_t most,
-                              microseconds now) {
-  std::vector<Place> places;
+/// Appends the first tasks of a type that are due, in the order in which they are leased, as they
+/// will be once they are.
+void append_due(std::vector<LeasedTask>& tasks, Connection& connection, const std::string& type,
+                std::size_t most, microseconds now) {
   int below = std::numeric_limits<int>::max();
   for (bool another_level = true; another_level;) {
     another_level = false;
     auto row = connection.prepare(task_sql::due, type, below);
-    while (places.size() < most && row.step()) {
-      const Place place{row.integer(0), static_cast<int>(row.integer(1)), row.integer(2)};
-      if (place.run_at > now.count()) {  // so is the rest of this priority
-        below = place.priority;
+    for (; most > 0 && row.step(); --most) {
+      if (row.integer(2) > now.count()) {  // so is the rest of this priority
+        below = static_cast<int>(row.integer(1));
         another_level = true;
         break;
       }
-      places.push_back(place);
+      Columns c(row);
+      LeasedTask& task = tasks.emplace_back();
+      task.type = type;
+      task.key.id.value = c.number();
+      task.priority = c.small_number();
+      task.run_at_us = c.number();
+      task.key.version.value = c.number() + 1;
+      task.payload = c.view();
+      task.progress = c.view();
+      task.attempts = c.small_number() + 1;
+      task.max_attempts = c.small_number();
+      task.crash_count = c.small_number();
     }
   }
-  return places;
 }
 
 /// One call of lease(), inside a transaction.
@@ -173,25 +175,13 @@ class Claim {
   std::size_t missing() const { return request_.limit - tasks_.size(); }
 
   std::size_t lease(const std::string& type, std::size_t share) {
-    const auto places = due_places(connection_, type, std::min(share, missing()), end_.now);
-    for (const Place& place : places) {
-      auto row = connection_.prepare(task_sql::lease, place.id, request_.worker, end_.deadline,
-                                     end_.expiry, end_.now);
-      row.step();
-      Columns c(row);
-      tasks_.push_back({
-          .key = {TaskId{place.id}, TaskVersion{c.number()}},
-          .type = type,
-          .priority = place.priority,
-          .payload = c.text(),
-          .progress = c.text(),
-          .attempts = c.small_number(),
-          .max_attempts = c.small_number(),
-          .crash_count = c.small_number(),
-          .run_at_us = place.run_at,
-      });
+    const std::size_t before = tasks_.size();
+    append_due(tasks_, connection_, type, std::min(share, missing()), end_.now);
+    for (std::size_t i = before; i < tasks_.size(); ++i) {
+      connection_.execute(task_sql::lease, tasks_[i].key.id.value, request_.worker, end_.deadline,
+                          end_.expiry, end_.now);
     }
-    return places.size();
+    return tasks_.size() - before;
   }
 
   Connection& connection_;
@@ -290,7 +280,9 @@ std::vector<LeasedTask> SqliteTaskStore::lease(const LeaseRequest& request) {
     const bool any = read([&](Connection& connection) {
       const auto now = wall_clock();
       return std::any_of(request.types.begin(), request.types.end(), [&](const auto& type) {
-        return !due_places(connection, type, 1, now).empty();
+        std::vector<LeasedTask> due;
+        append_due(due, connection, type, 1, now);
+        return !due.empty();
       });
     });
     if (!any) return {};

@@ -29,9 +29,11 @@ CREATE TABLE task_queue (
   result         TEXT,
   last_error     TEXT,
 
-  CHECK (state IN ('pending', 'leased', 'completed', 'dead', 'cancelled')),
+  -- With OR: for an IN list SQLite makes a table of its own, in every INSERT and UPDATE.
+  CHECK (state = 'pending' OR state = 'leased' OR state = 'completed' OR state = 'dead' OR
+         state = 'cancelled'),
   CHECK ((state = 'leased') = (lease_deadline IS NOT NULL)),
-  CHECK ((state IN ('completed', 'dead', 'cancelled')) = (finished_at IS NOT NULL))
+  CHECK ((state = 'completed' OR state = 'dead' OR state = 'cancelled') = (finished_at IS NOT NULL))
 );
 
 -- In exactly the order of due.sql, and all that it reads.

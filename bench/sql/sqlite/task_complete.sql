@@ -1,0 +1,2 @@
+-- ?1 id
+DELETE FROM tasks WHERE id = ?1

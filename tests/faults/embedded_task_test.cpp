@@ -1,0 +1,162 @@
+// The faults of tasks in a SQLite file: clocks that jump, machines that start anew, many processes
+// that are killed.
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <memory>
+#include <random>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "tests/integration/every_store_fixture.hpp"
+#include "tests/support/process.hpp"
+
+namespace leasehold {
+namespace {
+
+using testing::Process;
+
+class EmbeddedTaskTest : public EveryStoreTest {
+ protected:
+  /// What task_clock_program says when its time of day is off.
+  static std::string with_wrong_clock(const std::string& offset, const std::string& what) {
+    // A jump of the time of day leaves the monotonic clock alone.
+    auto done = testing::run(
+        {.argv = {"faketime", "-f", offset,
+                  std::string(LEASEHOLD_TEST_PROGRAMS) + "/task_clock_program", uri(), what},
+         .env = {{"DONT_FAKE_MONOTONIC", "1"}, {"FAKETIME_DONT_FAKE_MONOTONIC", "1"}}});
+    EXPECT_TRUE(done.status.success()) << done.output;
+    while (done.output.ends_with('\n')) done.output.pop_back();
+    return done.output;
+  }
+
+  TaskQueue queue{uri()};
+};
+INSTANTIATE_TEST_SUITE_P(Stores, EmbeddedTaskTest, ::testing::Values(Store::sqlite_file), name_of);
+
+TEST_P(EmbeddedTaskTest, AProcessWhoseClockJumpedTakesNothingFromALivingHolder) {
+  for (const std::string offset : {"+3600s", "-3600s"}) {
+    queue.enqueue({.type = "t", .run_at = std::chrono::system_clock::now() - 2h});
+    auto lease = lease_one(queue);
+    const auto now = std::chrono::system_clock::to_time_t(std::chrono::system_clock::now());
+    EXPECT_GT(std::abs(std::stol(with_wrong_clock(offset, "now")) - long(now)), 1'800);
+    EXPECT_EQ(with_wrong_clock(offset, "recover"), "0") << offset;
+    EXPECT_EQ(with_wrong_clock(offset, "lease"), "none") << offset;
+    EXPECT_EQ(lease.extend(), LeaseWrite::accepted);
+    expire(lease.id());
+    EXPECT_EQ(with_wrong_clock(offset, "recover"), "1") << offset;
+    EXPECT_EQ(lease.complete(), LeaseWrite::stale);
+    EXPECT_EQ(queue.cancel(lease.id()), CancelOutcome::was_pending);
+  }
+}
+
+TEST_P(EmbeddedTaskTest, WhatAProcessWithAWrongClockLeasedIsItsOwnForTheWholeLease) {
+  for (const std::string offset : {"+3600s", "-3600s"}) {
+    queue.enqueue({.type = "t", .run_at = std::chrono::system_clock::now() - 2h});
+    EXPECT_EQ(with_wrong_clock(offset, "lease"), "kept") << offset;  // for 30 s, and abandoned
+    EXPECT_TRUE(Recovery{queue}.run_once().tasks.empty()) << offset;
+    EXPECT_TRUE(queue.lease({.types = {"t"}}).empty()) << offset;
+    expire_all();
+    EXPECT_EQ(Recovery{queue}.run_once().requeued, 1U);
+    EXPECT_EQ(queue.cancel(queue.list().back().id), CancelOutcome::was_pending);
+  }
+}
+
+TEST_P(EmbeddedTaskTest, LeasesOfAnEarlierStartOfTheMachineHaveExpired) {
+  const auto task = queue.enqueue({.type = "t"});
+  auto lease = lease_one(queue);
+  EXPECT_TRUE(Recovery{queue}.run_once().tasks.empty());
+  auto options = sqlite::open_options({});
+  options.boot_id = "the next start";
+  sqlite::open_database(*sqlite::parse_sqlite_uri(uri()), options);
+  const auto report = Recovery{queue}.run_once();
+  ASSERT_EQ(report.tasks.size(), 1U);
+  EXPECT_EQ(report.tasks[0].id, task.id);
+  EXPECT_EQ(lease.complete(), LeaseWrite::stale);
+}
+
+TEST_P(EmbeddedTaskTest, AFullFileIsRefusedAndNothingHappened) {
+  queue.enqueue({.type = "t"});
+  transact(queue, [](sqlite3* connection) {
+    OwnTransaction{connection}.execute("PRAGMA max_page_count = 1");  // as many as there are now
+  });
+  try {
+    for (int i = 0; i < 100; ++i) {
+      queue.enqueue({.type = "big", .payload = '"' + std::string(100'000, 'x') + '"'});
+    }
+    FAIL() << "a full file took 10 MB";
+  } catch (const ServerRefused& error) {
+    EXPECT_NE(std::string(error.what()).find("full"), std::string::npos) << error.what();
+  }
+  EXPECT_TRUE(queue.list({.type = "big"}).empty());
+  transact(queue, [](sqlite3* connection) {
+    OwnTransaction{connection}.execute("PRAGMA max_page_count = 1000000");
+  });
+  queue.enqueue({.type = "big"});
+  lease_one(queue).complete();
+}
+
+// Many processes enqueue, lease, have effects, complete and are killed at random moments. What was
+// acknowledged is there; every task has its effect once; nobody sees a locked file.
+TEST_P(EmbeddedTaskTest, ProcessesKilledAtRandomLoseNothingAndDoubleNothing) {
+  sql("CREATE TABLE ledger (task bigint, worker bigint); CREATE TABLE refusals (task bigint)");
+  constexpr int processes = 4;
+  constexpr std::size_t tasks = 400;
+  const auto start = [] {
+    auto process = std::make_unique<Process>(
+        std::vector<std::string>{std::string(LEASEHOLD_TEST_PROGRAMS) + "/worker_program", uri(),
+                                 "lease=1000", "concurrency=2", "work=2"});
+    EXPECT_EQ(process->read_line(60s), "ready");
+    return process;
+  };
+  std::vector<std::unique_ptr<Process>> workers;
+  for (int i = 0; i < processes; ++i) workers.push_back(start());
+
+  std::atomic<bool> done{false};
+  std::jthread enqueuing([&] {  // while others drain
+    TaskQueue own{uri()};
+    try {
+      for (std::size_t i = 0; i < tasks / 10; ++i) {
+        own.enqueue(std::vector<NewTask>(10, {.type = "ledger", .max_attempts = 1'000'000}));
+      }
+    } catch (const std::exception& error) {
+      ADD_FAILURE() << error.what();
+    }
+    done = true;
+  });
+  Recovery recovery{queue, {.max_crashes = 1'000'000}};
+  std::minstd_rand random{7};
+  const auto unfinished = [&] { return count("state <> 'completed'") > 0; };
+  int killed = 0;
+  while (!done || unfinished()) {
+    recovery.run_once();
+    if (killed < 10) {
+      auto& victim = workers[random() % processes];
+      victim->kill(SIGKILL);
+      victim = start();
+      ++killed;
+    }
+    std::this_thread::sleep_for(std::chrono::milliseconds{random() % 40});
+  }
+  EXPECT_EQ(count("true"), int(tasks)) << "acknowledged";
+  EXPECT_EQ(sql("SELECT count(*), count(DISTINCT task) FROM ledger"),
+            std::to_string(tasks) + "|" + std::to_string(tasks));
+  EXPECT_GE(killed, 1);
+  EXPECT_EQ(sql("PRAGMA integrity_check"), "ok");
+}
+
+TEST_P(EmbeddedTaskTest, AProcessThatKeepsTheFileLockedIsSaidToBeInTheWay) {
+  const auto other = connect();
+  const OwnTransaction lock{other.get()};
+  lock.execute("BEGIN IMMEDIATE");
+  TaskQueue impatient{uri(), {.sqlite = {.timeout = 200ms}}};
+  EXPECT_THROW(impatient.enqueue({.type = "t"}), Unavailable);
+  EXPECT_GE(impatient.stats().retries, 1U);
+  EXPECT_TRUE(impatient.list().empty()) << "reading goes on";
+  lock.execute("ROLLBACK");
+  impatient.enqueue({.type = "t"});
+}
+
+}  // namespace
+}  // namespace leasehold
