@@ -44,7 +44,8 @@ std::vector<Turn> contend(Stores& stores, const System& system, double seconds) 
   for (auto& driver : drivers) driver->go();
   std::vector<Turn> turns;
   for (auto& driver : drivers) {
-    for (const auto& turn : driver->read(std::chrono::minutes{2}).at("turns")) {
+    const json said = driver->read(std::chrono::minutes{2});
+    for (const auto& turn : said.at("turns")) {
       turns.push_back({turn.at(0), turn.at(1), turn.at(2)});
     }
   }
