@@ -2,6 +2,7 @@
 #include <sys/utsname.h>
 
 #include <algorithm>
+#include <array>
 #include <charconv>
 #include <ctime>
 #include <exception>
@@ -29,6 +30,7 @@ struct PeersOptions {
   double minutes = 60;
   bool quick = false;
   Amounts amounts;
+  std::string said;  // the options as they were given, without files
 };
 
 [[noreturn]] void misuse(const std::string& what) {
@@ -99,13 +101,14 @@ PeersOptions parse_peers_options(const std::vector<std::string>& words) {
     const auto value = [&]() -> const std::string& {
       const std::string& option = *word;
       if (++word == words.end()) misuse(option + " needs a value");
+      if (option != "--json" && option != "--packages") options.said += option + " " + *word + " ";
       return *word;
     };
     if (*word == "--help" || *word == "-h") {
       print_help(defaults);
       std::exit(0);
     } else if (*word == "--quick") {
-      // done above
+      options.said += "--quick ";  // the rest was done above
     } else if (*word == "--json") {
       options.json = value();
     } else if (*word == "--packages") {
@@ -182,12 +185,11 @@ std::string field_of(const fs::path& file, const std::string& name) {
 
 std::string today() {
   const std::time_t now = std::time(nullptr);
-  std::ostringstream text;
   std::tm parts{};
   gmtime_r(&now, &parts);
-  char buffer[16];
-  std::strftime(buffer, sizeof buffer, "%Y-%m-%d", &parts);
-  return buffer;
+  std::array<char, 16> text;
+  std::strftime(text.data(), text.size(), "%Y-%m-%d", &parts);
+  return text.data();
 }
 
 nlohmann::ordered_json versions_of(const PeersOptions& options) {
@@ -234,7 +236,9 @@ nlohmann::ordered_json about(const PeersOptions& options, Stores& stores) {
           {"repeats", options.repeats},
           {"seconds", options.amounts.seconds},
           {"depths", options.amounts.depths},
-          {"quick", options.quick}};
+          {"processes", options.amounts.processes},
+          {"quick", options.quick},
+          {"command", options.said}};
 }
 
 /// Returns what failed.

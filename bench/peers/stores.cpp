@@ -1,3 +1,5 @@
+#include <algorithm>
+
 #include "peers/cases.hpp"
 #include "postgres_tools.hpp"
 
