@@ -1,0 +1,232 @@
+// Makes docs/benchmarks.md and its charts of what bench_peers found.
+//
+//   node report.js RESULTS DOCS     RESULTS has peers.json and peers.about.json
+'use strict';
+const fs = require('node:fs');
+const path = require('node:path');
+
+const groups = [
+  {
+    file: 'drain-batched',
+    cases: /^drain_batched/,
+    title: 'Tasks drained, in batches',
+    text: 'Handlers that do nothing; so many processes (p) drain a queue that is so deep at the beginning. BullMQ has no batches in its open edition: its figures are in the next section.',
+  },
+  {
+    file: 'drain-one-by-one',
+    cases: /^drain_one_by_one/,
+    title: 'Tasks drained, one by one',
+    text: 'One task is fetched and completed with each call. PostgreSQL waits for its disk with every commit; BullMQ works in a Redis that writes nothing to disk.',
+  },
+  {
+    file: 'enqueue',
+    cases: /^enqueue_bulk/,
+    title: 'Tasks added',
+    text: 'By one process, in bulk, into an empty queue.',
+  },
+  {
+    file: 'start-and-recover',
+    cases: /^(enqueue_to_start|recover)/,
+    title: 'From enqueue to start, and after SIGKILL',
+    text: 'One task at a time into an idle worker, from before the call that adds it until its handler begins. And: a worker that holds 10 tasks is killed while another one is idle; from the kill until the other one has begun all of them, with leases (locks, time limits) of 2 s and a look-out for the dead every second wherever that can be set.',
+  },
+  {
+    file: 'lock-pairs',
+    cases: /^lock_pairs/,
+    title: 'Locks, acquired and released',
+    text: 'By one process; so many at once, each on locks of its own.',
+  },
+  {
+    file: 'hot-lock',
+    cases: /^hot_lock/,
+    title: 'One hot lock',
+    text: '16 contenders in 4 processes; each holder reads a number in Redis, writes the next one and gives the lock back. `wait` is of all turns; `handover` only of those who got the lock from somebody else, not of those who gave it back and took it again at once, before anybody else looked.',
+  },
+];
+
+// Why we are behind where we have been seen to be.
+const reasons = [
+  [/^drain_one_by_one/, 'bullmq', 'BullMQ changes memory, where nothing waits for a disk; each of our completions is a commit that survives a power cut. Draining in batches is where a queue in PostgreSQL is fast.'],
+  [/^enqueue_to_start/, 'bullmq', 'A task of ours is committed to disk before anybody is told of it, and BullMQ’s only has to reach the memory of Redis.'],
+  [/^recover/, 'bullmq', 'Both wait for the 2 s to run out and then for the next look-out of the second; which of them looks sooner is chance.'],
+  [/^recover/, 'pg-boss', 'Both wait for the 2 s to run out and then for the next look-out. pg-boss counts them from the start of a job, not from the last sign of life: a job that takes longer is run twice.'],
+  [/^hot_lock_(wait_p50|turns)/, '', 'These locks are not fair: whoever gives the lock back takes it again at once, again and again, while the others sleep between two tries. That makes for many turns with no wait at all, and for the long waits in the other rows. Ours goes to who waits the longest, so that nearly every turn is a handover to another process.'],
+  [/^lock_pairs/, '', 'Each grant of ours also counts a fencing token and writes down who holds the lock, which the peer does not.'],
+];
+
+const colours = {
+  ours: '#0b6e4f',
+  'graphile-worker': '#6c8ebf',
+  'pg-boss': '#9673a6',
+  bullmq: '#d79b00',
+  redlock: '#6c8ebf',
+  'redis-semaphore': '#9673a6',
+};
+
+const number = (value) =>
+  value >= 100
+    ? Math.round(value).toLocaleString('en-US')
+    : String(Number(value.toPrecision(value >= 10 ? 3 : 2)));
+const escape = (text) => text.replace(/&/g, '&amp;').replace(/</g, '&lt;').replace(/>/g, '&gt;');
+const unique = (list) => [...new Set(list)];
+
+/** Whether we are behind the system of this row. */
+const behind = (row) =>
+  row.system !== 'ours' &&
+  row.ours_over_it > 0 &&
+  (row.better === 'higher' ? row.ours_over_it < 1 : row.ours_over_it > 1);
+
+/** Bars from left to right, those of one case under its name; the longest of a case is full. */
+function chart(title, rows) {
+  const width = 760;
+  const left = 130;
+  const full = 430;
+  let y = 30;
+  const parts = [`<text x="10" y="20" font-size="15" font-weight="bold">${escape(title)}</text>`];
+  for (const name of unique(rows.map((row) => row.case))) {
+    const own = rows.filter((row) => row.case === name);
+    const most = Math.max(...own.map((row) => row.max));
+    y += 14;
+    parts.push(
+      `<text x="10" y="${y}" font-weight="bold">${escape(name)}</text>` +
+        `<text x="${width - 10}" y="${y}" text-anchor="end" fill="#666">${escape(own[0].unit)}, ` +
+        `${own[0].better} is better</text>`,
+    );
+    y += 6;
+    for (const row of own) {
+      const length = Math.max(1, (full * row.value) / most);
+      const from = left + (full * row.min) / most;
+      const to = left + (full * row.max) / most;
+      parts.push(
+        `<text x="${left - 6}" y="${y + 12}" text-anchor="end">${escape(row.system)}</text>` +
+          `<rect x="${left}" y="${y + 2}" width="${length.toFixed(1)}" height="13" ` +
+          `fill="${colours[row.system] ?? '#888'}"/>` +
+          `<line x1="${from.toFixed(1)}" x2="${to.toFixed(1)}" y1="${y + 8.5}" y2="${y + 8.5}" ` +
+          'stroke="#000" stroke-width="1"/>' +
+          `<text x="${(Math.max(left + length, to) + 6).toFixed(1)}" y="${y + 12}">` +
+          `${number(row.value)}${row.note ? ` (${escape(row.note)})` : ''}</text>`,
+      );
+      y += 17;
+    }
+    y += 6;
+  }
+  return (
+    `<svg xmlns="http://www.w3.org/2000/svg" width="${width}" height="${y + 8}" ` +
+    `viewBox="0 0 ${width} ${y + 8}" font-family="sans-serif" font-size="12">\n` +
+    `<rect width="100%" height="100%" fill="#fff"/>\n${parts.join('\n')}\n</svg>\n`
+  );
+}
+
+function table(rows) {
+  const systems = unique(rows.map((row) => row.system));
+  const lines = [
+    `| case | unit | ${systems.join(' | ')} |`,
+    `|---|---|${systems.map(() => '--:').join('|')}|`,
+  ];
+  for (const name of unique(rows.map((row) => row.case))) {
+    const own = rows.filter((row) => row.case === name);
+    const cells = systems.map((system) => {
+      const row = own.find((candidate) => candidate.system === system);
+      if (!row) return '';
+      const spread = row.repeats > 1 ? ` ±${Math.round((row.spread / 2) * 100)} %` : '';
+      const text = number(row.value) + spread + (row.note ? '¹' : '');
+      return behind(row) ? `**${text}**` : text;
+    });
+    const arrow = own[0].better === 'higher' ? '↑' : '↓';
+    lines.push(`| ${name} | ${own[0].unit} ${arrow} | ${cells.join(' | ')} |`);
+  }
+  for (const note of unique(rows.filter((row) => row.note).map((row) => row.note))) {
+    lines.push('', `¹ ${note}`);
+  }
+  return lines.join('\n');
+}
+
+function losses(rows) {
+  const found = new Map(); // cases by system and reason
+  for (const row of rows.filter(behind)) {
+    const entry = reasons.find(
+      ([cases, system]) => cases.test(row.case) && (system === '' || system === row.system),
+    );
+    const key = `${row.system}\n${entry ? entry[2] : 'No reason is known.'}`;
+    const times = row.better === 'higher' ? 1 / row.ours_over_it : row.ours_over_it;
+    found.set(key, [...(found.get(key) ?? []), `\`${row.case}\` (${number(times)} times)`]);
+  }
+  if (found.size === 0) return 'Nowhere in this run.';
+  return [...found]
+    .map(([key, cases]) => {
+      const [system, reason] = key.split('\n');
+      return `- Behind **${system}** in ${cases.join(', ')}. ${reason}`;
+    })
+    .join('\n');
+}
+
+function page(rows, about) {
+  const { machine, versions } = about;
+  const memory = `${Math.round(parseInt(machine.memory, 10) / 2 ** 20)} GiB`;
+  const compared = rows.filter((row) => row.system !== 'ours' && row.ours_over_it > 0 && !row.note);
+  const lines = [
+    '# Benchmarks: Leasehold beside its peers',
+    '',
+    '<!-- Made by `./dev bench peers --report` from build/bench/peers.json. Edit bench/peers/report.js. -->',
+    '',
+    `${compared.length - compared.filter(behind).length} of ${compared.length} comparisons are ours; ` +
+      'the others are listed, with the reason, under [Where we are behind](#where-we-are-behind).',
+    '',
+    ...(about.quick ? ['**Made with `--quick`: it shows that it runs, not how fast.**', ''] : []),
+    '## How it was measured',
+    '',
+    `On ${about.date}, on a machine with ${machine.cores} cores (${machine.processor}), ${memory} of memory and ${machine.kernel}; ` +
+      'clients and servers share it. Everybody uses the same private PostgreSQL and the same private Redis, one after another, ' +
+      `${about.repeats} ${about.repeats === 1 ? 'time' : 'times'} each, in turns. The figure is the median, and ± is half of the distance between the best and the ` +
+      `worst repeat. A run that is not over by itself takes ${about.seconds} s; queues are ${about.depths.map((depth) => depth.toLocaleString('en-US')).join(' and ')} tasks deep.`,
+    '',
+    `- PostgreSQL ${versions.postgresql}: ${about.postgresql}`,
+    `- Redis ${versions.redis}: ${about.redis}`,
+    `- ${Object.entries(versions)
+      .filter(([name]) => name !== 'postgresql' && name !== 'redis')
+      .map(([name, version]) => `${name} ${String(version).replace(/^v/, '')}`)
+      .join(', ')}`,
+    '',
+    'Each peer is driven as its own documentation recommends for speed: [bench/peers](../bench/peers/README.md) says how. ' +
+      'Peers are programs of Node and ours is one of C++: what is compared is what a user of each gets, language included. ' +
+      'Start-up is not counted. The absolute figures are those of a small machine; compare within a row.',
+    '',
+    'To repeat it: `./dev bench peers`, then `./dev bench peers --report` for this page' +
+      `${about.command ? `. This one is of \`./dev bench peers ${about.command.trim()}\`` : ''}.`,
+    '',
+  ];
+  for (const group of groups) {
+    const own = rows.filter((row) => group.cases.test(row.case));
+    if (own.length === 0) continue;
+    lines.push(`## ${group.title}`, '', group.text, '', `![${group.title}](benchmarks/${group.file}.svg)`, '');
+    lines.push(table(own), '');
+  }
+  lines.push('## Where we are behind', '', losses(rows), '');
+  return lines.join('\n');
+}
+
+const [results, docs] = process.argv.slice(2);
+if (!docs) {
+  console.error('usage: node report.js RESULTS DOCS');
+  process.exit(2);
+}
+const read = (file) => {
+  try {
+    return JSON.parse(fs.readFileSync(path.join(results, file), 'utf8'));
+  } catch (error) {
+    console.error(`${error.message}; run ./dev bench peers first`);
+    process.exit(1);
+  }
+};
+const rows = read('peers.json');
+const about = read('peers.about.json');
+const charts = path.join(docs, 'benchmarks');
+fs.mkdirSync(charts, { recursive: true });
+for (const group of groups) {
+  const own = rows.filter((row) => group.cases.test(row.case));
+  if (own.length > 0) {
+    fs.writeFileSync(path.join(charts, `${group.file}.svg`), chart(group.title, own));
+  }
+}
+fs.writeFileSync(path.join(docs, 'benchmarks.md'), page(rows, about));
+console.log(`written: ${path.join(docs, 'benchmarks.md')} and ${charts}`);
