@@ -25,7 +25,9 @@ SqliteTaskStore& sqlite_store(const QueueCore& core) {
 }  // namespace
 
 void transact(TaskQueue& queue, const std::function<void(sqlite3*)>& work) {
-  sqlite_store(*QueueCore::of(queue)).transact(work);
+  SqliteTaskStore& store = sqlite_store(*QueueCore::of(queue));
+  if (!work) throw InvalidArgument("transact() with an empty function");
+  store.transact(work);
 }
 
 Enqueued enqueue_in(sqlite3* transaction, TaskQueue& queue, const NewTask& task) {

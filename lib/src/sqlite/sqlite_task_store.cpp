@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <limits>
+#include <span>
+#include <stdexcept>
 #include <tuple>
 #include <utility>
 
@@ -177,11 +179,34 @@ class Claim {
   std::size_t lease(const std::string& type, std::size_t share) {
     const std::size_t before = tasks_.size();
     append_due(tasks_, connection_, type, std::min(share, missing()), end_.now);
-    for (std::size_t i = before; i < tasks_.size(); ++i) {
-      connection_.execute(task_sql::lease, tasks_[i].key.id.value, request_.worker, end_.deadline,
-                          end_.expiry, end_.now);
+    for (auto first = tasks_.begin() + std::ptrdiff_t(before); first != tasks_.end();) {
+      const auto end_of_level = std::find_if(first, tasks_.end(), [&](const LeasedTask& task) {
+        return task.priority != first->priority;
+      });
+      lease_level({first, end_of_level});
+      first = end_of_level;
     }
     return tasks_.size() - before;
+  }
+
+  /// Tasks of one type and priority, from the first one that is due.
+  void lease_level(std::span<const LeasedTask> level) {
+    constexpr std::size_t few = 4;
+    if (level.size() <= few) {
+      for (const LeasedTask& task : level) {
+        connection_.execute(task_sql::lease, task.key.id.value, request_.worker, end_.deadline,
+                            end_.expiry, end_.now);
+      }
+      return;
+    }
+    const LeasedTask& last = level.back();
+    const auto leased = connection_.execute(task_sql::lease_level, last.type, last.priority,
+                                            last.run_at_us, last.key.id.value, request_.worker,
+                                            end_.deadline, end_.expiry, end_.now);
+    if (leased != std::int64_t(level.size())) {
+      throw std::logic_error("leased " + std::to_string(leased) + " tasks instead of " +
+                             std::to_string(level.size()));
+    }
   }
 
   Connection& connection_;
