@@ -183,7 +183,8 @@ TEST_P(SharedLockProcessTest, CrashedReaderBlocksAWriterForItsOwnTtlOnly) {
   ASSERT_TRUE(waiting(1));
   crashing.kill();
   std::chrono::system_clock::time_point end;
-  for (const LockRecord& holder : other.status(name)->holders) {
+  const auto record = other.status(name).value();
+  for (const LockRecord& holder : record.holders) {
     if (holder.pid == crashing.pid()) end = holder.heartbeat_at + holder.ttl;
   }
   ASSERT_TRUE(events->wait_for(LockEventType::heartbeat, 2));

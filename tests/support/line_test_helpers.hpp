@@ -28,17 +28,6 @@ inline std::uint64_t line_length(LockClient& client, const std::string& name) {
   return record ? record->waiter_count : 0;
 }
 
-/// Whether Redis knows of as many listening clients: a client that does not listen yet can lose its
-/// place for a moment.
-[[nodiscard]] inline ::testing::AssertionResult all_listen(const RedisEndpoint& redis,
-                                                           std::size_t clients) {
-  return eventually(
-      [&] {
-        return redis.command({"PUBSUB", "CHANNELS", "lh:client:*"}).elements.size() == clients;
-      },
-      patience);
-}
-
 /// An acquire on a thread of its own. Cancelled by the destructor.
 class Waiter {
  public:

@@ -129,12 +129,7 @@ class LockStoreUnderTest {
   /// Whether as many clients listen: one that does not yet can lose its place for a moment. Those
   /// of SQLite do from their first call on.
   [[nodiscard]] ::testing::AssertionResult all_listen(std::size_t clients) const {
-    if (!is_redis()) return ::testing::AssertionSuccess();
-    return eventually(
-        [&] {
-          return redis().command({"PUBSUB", "CHANNELS", "lh:client:*"}).elements.size() == clients;
-        },
-        patience);
+    return is_redis() ? testing::all_listen(redis(), clients) : ::testing::AssertionSuccess();
   }
   /// Of a store of its own.
   void lose_all_data() const {

@@ -154,6 +154,17 @@ inline bool key_exists(const RedisEndpoint& redis, const std::string& key) {
   return redis.command({"EXISTS", key}).integer == 1;
 }
 
+/// Whether Redis knows of as many listening clients: a client that does not listen yet can lose its
+/// place for a moment.
+[[nodiscard]] inline ::testing::AssertionResult all_listen(const RedisEndpoint& redis,
+                                                           std::size_t clients) {
+  return eventually(
+      [&] {
+        return redis.command({"PUBSUB", "CHANNELS", "lh:client:*"}).elements.size() == clients;
+      },
+      patience);
+}
+
 /// Nothing but token counters that expire may remain of locks that nobody holds.
 inline void expect_nothing_left(const RedisEndpoint& redis, const std::string& pattern = "*") {
   for (const std::string& key : redis.keys(pattern)) {

@@ -29,9 +29,12 @@ void raise(int code, sqlite3* connection, const std::string& where) {
   const auto refused = [&](Reason reason, const char* advice) {
     return ServerRefused(reason, where + ": " + advice + words(code, connection));
   };
+  // The file was replaced since we looked: the next attempt opens the new one.
+  if (code == SQLITE_READONLY_DBMOVED) throw Busy{};
   switch (code & 0xff) {
     case SQLITE_BUSY:
     case SQLITE_LOCKED:
+    case SQLITE_PROTOCOL:  // others came and went too fast for it
       throw Busy{};
     case SQLITE_READONLY:
       throw refused(Reason::read_only, "the file or its folder is read-only");

@@ -112,23 +112,27 @@ void SqliteLockStore::deliver(const LockEffects& effects) {
   }
 }
 
+/// Two statements, not one with RETURNING: that would make SQLite set up a table for its rows,
+/// which costs more than all the rest.
 std::optional<FencingToken> SqliteLockStore::take_free(Transaction& transaction,
                                                        const LockClaim& claim) {
   const Moment moment = Moment::now();
-  auto row = transaction.prepare(lock_sql::take_free, claim.name, claim.owner, claimant_.client,
-                                 claimant_.runner, claimant_.incarnation, claimant_.about,
-                                 claim.metadata, claim.ttl, claim.heartbeat_every, claimant_.linger,
-                                 moment.since_boot, moment.wall);
-  if (!row.step()) return std::nullopt;
-  const FencingToken token{static_cast<std::uint64_t>(row.integer(0))};
-  row.step();  // to its end, which commits it if it is alone
-  return token;
+  std::int64_t token = moment.wall.count();
+  {
+    auto row = transaction.prepare(lock_sql::free_token, claim.name);
+    if (!row.step()) return std::nullopt;
+    token = std::max(token, row.integer(0) + 1);
+  }
+  transaction.execute(lock_sql::hold, claim.name, claim.owner, claimant_.client, claimant_.runner,
+                      claimant_.incarnation, claimant_.about, claim.metadata, claim.ttl,
+                      claim.heartbeat_every, claimant_.linger, moment.since_boot, token, "x", 0);
+  return FencingToken{static_cast<std::uint64_t>(token)};
 }
 
 std::optional<FencingToken> SqliteLockStore::take_free(const LockClaim& claim) {
   activity_->keep_awake();
   sweep_now_and_then();
-  return database_->single([&](Transaction& transaction) { return take_free(transaction, claim); });
+  return database_->write([&](Transaction& transaction) { return take_free(transaction, claim); });
 }
 
 std::vector<std::optional<FencingToken>> SqliteLockStore::take_free(
