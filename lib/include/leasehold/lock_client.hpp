@@ -39,10 +39,10 @@ struct LockClientOptions {
   /// crashed holders only. Default 1 h.
   std::chrono::milliseconds keep_stale_records{3'600'000};
 
-  /// How long the store remembers the token counter of a lock, counted from the first grant (SQLite:
-  /// from the last). A lost counter starts again from the server's clock in µs, above all earlier tokens; remembering it
-  /// only matters if that clock is set back, by up to this much. Costs about 100 bytes a
-  /// lock name used within this time. Default 1 h.
+  /// How long the store remembers the token counter of a lock, counted from the first grant
+  /// (SQLite: from the last). A lost counter starts again from the server's clock in µs, above all
+  /// earlier tokens; remembering it only matters if that clock is set back, by up to this much.
+  /// Costs about 100 bytes a lock name used within this time. Default 1 h.
   std::chrono::milliseconds keep_counters{3'600'000};
 
   /// Told of every event. Default: nobody.
@@ -52,8 +52,8 @@ struct LockClientOptions {
   std::shared_ptr<spdlog::logger> logger;
 };
 
-/// Named locks in one Redis, or in a SQLite file or memory of this machine. Cheap to use, costs four
-/// threads and three connections to have: make one for the process.
+/// Named locks in one Redis, or in a SQLite file or memory of this machine. Cheap to use, costs
+/// four threads and three connections to have: make one for the process.
 ///
 /// Lock names are 1 to 512 bytes without control characters or braces.
 /// Thread safety: every member may be called from any thread. Locks may outlive their client.
@@ -63,8 +63,8 @@ class LockClient {
   ///
   /// Without a server: "sqlite:PATH" is a file that the processes of this machine share (not over a
   /// network), "sqlite::memory:" belongs to this client alone, "sqlite::memory:NAME" to all clients
-  /// of this process that name it. These are opened here: throws ServerRefused or Unavailable if that
-  /// is not possible. Leases are judged by the machine's monotonic clock. See docs/locks.md.
+  /// of this process that name it. These are opened here: throws ServerRefused or Unavailable if
+  /// that is not possible. Leases are judged by the machine's monotonic clock. See docs/locks.md.
   explicit LockClient(std::string_view uri, LockClientOptions options = {});
 
   /// Over a link of your own; `options.redis` is not used then.

@@ -111,6 +111,16 @@ LockRecord StoredClaim::to_record(std::string_view name, const Moment& moment) c
   return record;
 }
 
+void write_grant(Transaction& transaction, const LockClaim& claim, const Claimant& claimant,
+                 const Moment& moment, FencingToken token) {
+  const char kind = kind_letter(claim.kind, claim.permits);
+  transaction.execute(lock_sql::hold, claim.name, claim.owner, claimant.client, claimant.runner,
+                      claimant.incarnation, claimant.about, claim.metadata, claim.ttl,
+                      claim.heartbeat_every, claimant.linger, moment.since_boot, token.value,
+                      as_text(kind), claim.permits);
+  transaction.execute(lock_sql::keep_token, claim.name, token.value);
+}
+
 /// Of which nothing is left: neither a lease nor a record that lingers.
 bool LockLine::lapsed(const StoredClaim& claim) const {
   if (lives(claim)) return false;
@@ -224,14 +234,10 @@ void LockLine::advance() {
 void LockLine::hold(const LockClaim& claim, const Claimant& claimant, FencingToken token) {
   remove(claim.owner);
   remove_waiter(claim.owner);
-  const char kind = kind_letter(claim.kind, claim.permits);
-  transaction_.execute(lock_sql::hold, name_, claim.owner, claimant.client, claimant.runner,
-                       claimant.incarnation, claimant.about, claim.metadata, claim.ttl,
-                       claim.heartbeat_every, claimant.linger, moment_.since_boot, token.value,
-                       as_text(kind), claim.permits);
+  write_grant(transaction_, claim, claimant, moment_, token);
   StoredClaim held;
   held.owner = claim.owner;
-  held.kind = kind;
+  held.kind = kind_letter(claim.kind, claim.permits);
   held.client = claimant.client;
   held.ends = moment_.since_boot + claim.ttl;
   holders_.push_back(std::move(held));

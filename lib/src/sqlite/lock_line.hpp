@@ -148,6 +148,11 @@ class LockLine {
   std::vector<StoredClaim> holders_;
 };
 
+/// Writes a grant and its token, which are never one without the other. Two plain statements: with
+/// a trigger SQLite would keep a journal for each.
+void write_grant(Transaction& transaction, const LockClaim& claim, const Claimant& claimant,
+                 const Moment& moment, FencingToken token);
+
 /// Takes the lock as far as the claim allows, confirms a grant, or stands in line: what
 /// lua/contend.lua does in Redis.
 ClaimOutcome contend(LockLine& line, const LockClaim& claim, const Claimant& claimant);

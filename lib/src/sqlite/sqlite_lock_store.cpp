@@ -112,21 +112,18 @@ void SqliteLockStore::deliver(const LockEffects& effects) {
   }
 }
 
-/// Two statements, not one with RETURNING: that would make SQLite set up a table for its rows,
-/// which costs more than all the rest.
+/// Without RETURNING: for that SQLite would set up a table, which costs more than all the rest.
 std::optional<FencingToken> SqliteLockStore::take_free(Transaction& transaction,
                                                        const LockClaim& claim) {
   const Moment moment = Moment::now();
-  std::int64_t token = moment.wall.count();
+  FencingToken token{static_cast<std::uint64_t>(moment.wall.count())};
   {
     auto row = transaction.prepare(lock_sql::free_token, claim.name);
     if (!row.step()) return std::nullopt;
-    token = std::max(token, row.integer(0) + 1);
+    token.value = std::max(token.value, static_cast<std::uint64_t>(row.integer(0)) + 1);
   }
-  transaction.execute(lock_sql::hold, claim.name, claim.owner, claimant_.client, claimant_.runner,
-                      claimant_.incarnation, claimant_.about, claim.metadata, claim.ttl,
-                      claim.heartbeat_every, claimant_.linger, moment.since_boot, token, "x", 0);
-  return FencingToken{static_cast<std::uint64_t>(token)};
+  write_grant(transaction, claim, claimant_, moment, token);
+  return token;
 }
 
 std::optional<FencingToken> SqliteLockStore::take_free(const LockClaim& claim) {

@@ -15,7 +15,7 @@ namespace leasehold::sqlite {
 
 /// Locks in a SQLite database: a row for each holder and each waiter, and one for each name with
 /// its latest token. Each call is one immediate transaction; giving a lock back that nobody
-/// waits for is one statement, taking one that is free two.
+/// waits for is one statement, taking one that is free three.
 ///
 /// Those who are granted a lock, or lose one, are told through the hub if they are of this process.
 /// For others word is left in a table, which they read when they see that the file has changed: who

@@ -42,12 +42,6 @@ CREATE TABLE lock_tokens (
   place   INTEGER                          -- the latest in a line
 ) WITHOUT ROWID;
 
--- No grant without its token.
-CREATE TRIGGER lock_token_of_grant AFTER INSERT ON lock_claims WHEN NEW.token > 0 BEGIN
-  INSERT INTO lock_tokens (name, token) VALUES (NEW.name, NEW.token)
-  ON CONFLICT (name) DO UPDATE SET token = max(token, excluded.token);
-END;
-
 -- Word for clients of other processes, kept for a few seconds. AUTOINCREMENT, so that no id comes twice.
 CREATE TABLE lock_messages (
   id      INTEGER PRIMARY KEY AUTOINCREMENT,
