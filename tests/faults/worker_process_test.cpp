@@ -39,7 +39,7 @@ class WorkerProcessTest : public EveryStoreTest {
   void TearDown() override {
     std::ifstream file(errors());
     const std::string text{std::istreambuf_iterator<char>(file), {}};
-    EXPECT_EQ(text.find("locked"), std::string::npos) << text;
+    EXPECT_EQ(text.find("database is locked"), std::string::npos) << text;
   }
 
   /// Pauses a process where it does not keep the whole file locked, which is but a moment.

@@ -199,10 +199,9 @@ class Claim {
       }
       return;
     }
-    const LeasedTask& last = level.back();
-    const auto leased = connection_.execute(task_sql::lease_level, last.type, last.priority,
-                                            last.run_at_us, last.key.id.value, request_.worker,
-                                            end_.deadline, end_.expiry, end_.now);
+    const auto leased =
+        connection_.execute(task_sql::lease_level, level.front().type, level.front().priority,
+                            level.size(), request_.worker, end_.deadline, end_.expiry, end_.now);
     if (leased != std::int64_t(level.size())) {
       throw std::logic_error("leased " + std::to_string(leased) + " tasks instead of " +
                              std::to_string(level.size()));
