@@ -196,7 +196,8 @@ void hold(const json& options) {
   const milliseconds lease{options.at("lease_ms").get<long>()};
   TaskQueue queue = open_queue(options);
   Worker worker{queue,
-                {.concurrency = options.at("concurrency").get<std::size_t>(), .lease = lease,
+                {.concurrency = options.at("concurrency").get<std::size_t>(),
+                 .lease = lease,
                  .stop_grace = milliseconds{0}}};
   worker.on(type, [](Task& task) {
     say({{"started", now()}});

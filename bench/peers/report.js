@@ -80,7 +80,7 @@ const behind = (row) =>
 function chart(title, rows) {
   const width = 760;
   const left = 130;
-  const full = 430;
+  const full = 340;
   let y = 30;
   const parts = [`<text x="10" y="20" font-size="15" font-weight="bold">${escape(title)}</text>`];
   for (const name of unique(rows.map((row) => row.case))) {

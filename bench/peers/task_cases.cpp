@@ -94,8 +94,8 @@ double drain(Stores& stores, const System& system, const Drain& drain) {
 
 double fill(Stores& stores, const System& system, std::size_t count) {
   const std::string uri = stores.fresh(system);
-  const json said = Driver(system, "fill", {{"uri", uri}, {"count", count}})
-                        .read(std::chrono::minutes{5});
+  const json said =
+      Driver(system, "fill", {{"uri", uri}, {"count", count}}).read(std::chrono::minutes{5});
   return said.at("count").get<double>() / said.at("seconds").get<double>();
 }
 
@@ -150,8 +150,8 @@ std::vector<Case> task_cases(const Amounts& amounts) {
   for (const std::size_t depth : amounts.depths) {
     for (const std::string mode : {"one_by_one", "batched"}) {
       for (const std::size_t processes : amounts.processes) {
-        const std::string name = "drain_" + mode + "_" + short_number(depth) + "_" +
-                                 std::to_string(processes) + "p";
+        const std::string name =
+            "drain_" + mode + "_" + short_number(depth) + "_" + std::to_string(processes) + "p";
         const Drain how{mode, processes, depth, amounts.seconds};
         cases.push_back({name, mode == "batched" ? with_batches : everybody,
                          [name, how](Stores& stores, const System& system) -> std::vector<Figure> {
@@ -160,12 +160,12 @@ std::vector<Case> task_cases(const Amounts& amounts) {
       }
     }
   }
-  cases.push_back({"enqueue_bulk", everybody,
-                   [count = amounts.depths.front()](
-                       Stores& stores, const System& system) -> std::vector<Figure> {
-                     return {{"enqueue_bulk", "tasks/s", Better::higher,
-                              fill(stores, system, count)}};
-                   }});
+  cases.push_back(
+      {"enqueue_bulk", everybody,
+       [count = amounts.depths.front()](Stores& stores,
+                                        const System& system) -> std::vector<Figure> {
+         return {{"enqueue_bulk", "tasks/s", Better::higher, fill(stores, system, count)}};
+       }});
   cases.push_back({"enqueue_to_start", everybody,
                    [seconds = amounts.seconds](Stores& stores, const System& system) {
                      return enqueue_to_start(stores, system, seconds);

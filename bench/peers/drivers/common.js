@@ -110,13 +110,13 @@ function taskDriver(peer) {
 }
 
 // The roles of a driver of locks. `peer` has
-//   client(uri)                        an ioredis
+//   client(uri, pipelining)            an ioredis
 //   locker(client, name)               {acquire(), release(held)} for one lock
 function lockDriver(peer) {
   return {
     // Acquire and release, so many at once, each its own locks.
     async pairs({ uri, concurrency, seconds }) {
-      const client = peer.client(uri);
+      const client = peer.client(uri, concurrency > 1); // alone it would only wait
       await client.ping();
       let pairs = 0;
       const loop = async (id, end) => {
@@ -140,7 +140,7 @@ function lockDriver(peer) {
 
     // Contenders for one lock. What it protects: each holder reads a number and writes the next.
     async contend({ uri, contenders, first, seconds }) {
-      const client = peer.client(uri);
+      const client = peer.client(uri, false);
       await client.ping();
       say({ ready: true });
       await nextLine();
