@@ -43,7 +43,7 @@ struct Count {
   }
 };
 
-/// From when the first task was begun, so that nobody's start counts.
+/// From when the first process was connected and looked for tasks, so that no start-up counts.
 double rate_of(const std::vector<Count>& counts, double& done) {
   double first = INFINITY;
   double last = 0;
@@ -69,7 +69,7 @@ double drain(Stores& stores, const System& system, const Drain& drain) {
   for (auto& driver : drivers) driver->go();
   std::vector<Count> counts(drivers.size());
   double done = 0;
-  double begun = 0;  // when the first one said something
+  double begun = 0;  // when the first one had done something
   const double given_up = monotonic_ms() + 60'000;
   while (done < static_cast<double>(drain.depth)) {
     const double now = monotonic_ms();
@@ -78,7 +78,7 @@ double drain(Stores& stores, const System& system, const Drain& drain) {
     for (std::size_t i = 0; i < drivers.size(); ++i) {
       while (const auto line = drivers[i]->poll(milliseconds{5})) {
         counts[i].update(*line);
-        if (begun == 0) begun = counts[i].first;
+        if (begun == 0) begun = monotonic_ms();
       }
       done += counts[i].done;
     }

@@ -41,7 +41,8 @@ class Meter {
 //   fill(uri, count)        adds so many tasks {n}, the fastest way it knows
 //   adder(uri)              resolves to a function that adds one task with a given payload
 //   work(uri, {mode, concurrency, lease_ms, on_start, on_done, handle})
-//                           works until the process ends. mode: one_by_one, batched or responsive
+//                           works until the process ends. mode: one_by_one, batched or responsive.
+//                           on_start at the latest when it is connected and looks for tasks
 function taskDriver(peer) {
   return {
     async fill({ uri, count, lease_ms }) {
