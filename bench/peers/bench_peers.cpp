@@ -39,18 +39,19 @@ struct PeersOptions {
 }
 
 void print_help(const PeersOptions& options) {
-  std::cout << "Usage: bench_peers --packages DIR [OPTIONS]\n\n"
-               "  --packages DIR    node_modules with the peers (./dev bench peers gives it)\n"
-               "  --json FILE       write the rows to FILE, and what they were made on beside it\n"
-               "  --only CASE       only the cases whose name begins so; may be repeated\n"
-               "  --systems A,B     only these\n"
-               "  --repeats N       1 to 100, default 3; median and spread are over them\n"
-               "  --seconds N       for each run that is not over by itself, 0.5 to 600, default 5\n"
-               "  --depths N,M      of the queues that are drained, default 50000,500000\n"
-               "  --processes N,M   that drain, default 1,2,4\n"
-               "  --minutes N       begin nothing new after so long, 1 to 600, default 60\n"
-               "  --quick           small amounts, one repeat: to see that it runs, not how fast\n"
-               "  --help            this text\n\nCases:\n";
+  std::cout
+      << "Usage: bench_peers --packages DIR [OPTIONS]\n\n"
+         "  --packages DIR    node_modules with the peers (./dev bench peers gives it)\n"
+         "  --json FILE       write the rows to FILE, and what they were made on beside it\n"
+         "  --only CASE       only the cases whose name begins so; may be repeated\n"
+         "  --systems A,B     only these\n"
+         "  --repeats N       1 to 100, default 3; median and spread are over them\n"
+         "  --seconds N       for each run that is not over by itself, 0.5 to 600, default 5\n"
+         "  --depths N,M      of the queues that are drained, default 50000,500000\n"
+         "  --processes N,M   that drain, default 1,2,4\n"
+         "  --minutes N       begin nothing new after so long, 1 to 600, default 60\n"
+         "  --quick           small amounts, one repeat: to see that it runs, not how fast\n"
+         "  --help            this text\n\nCases:\n";
   for (const auto& list : {task_cases(options.amounts), lock_cases(options.amounts)}) {
     for (const auto& one : list) std::cout << "  " << one.name << "\n";
   }
@@ -295,8 +296,8 @@ int run(const PeersOptions& options) {
   for (const auto& failure : failures) std::cerr << "bench_peers: " << failure << "\n";
   if (!options.json.empty()) {
     write_peers(rows, options.json);
-    std::ofstream(fs::path(options.json).replace_extension(".about.json")) << made_on.dump(2)
-                                                                           << "\n";
+    std::ofstream(fs::path(options.json).replace_extension(".about.json"))
+        << made_on.dump(2) << "\n";
   }
   return failures.empty() ? 0 : 1;
 }

@@ -16,10 +16,9 @@ constexpr int contenders = 4;  // of each process
 
 double pairs(Stores& stores, const System& system, int concurrency, double seconds) {
   const std::string uri = stores.fresh({.name = system.name, .store = Store::redis});
-  const json said = Driver(system, "pairs", {{"uri", uri},
-                                             {"concurrency", concurrency},
-                                             {"seconds", seconds}})
-                        .read();
+  const json said =
+      Driver(system, "pairs", {{"uri", uri}, {"concurrency", concurrency}, {"seconds", seconds}})
+          .read();
   return said.at("pairs").get<double>() / said.at("seconds").get<double>();
 }
 
@@ -80,17 +79,17 @@ std::vector<Case> lock_cases(const Amounts& amounts) {
   std::vector<Case> cases;
   for (const int concurrency : {1, 64}) {
     const std::string name = "lock_pairs_" + std::to_string(concurrency);
-    cases.push_back({name, everybody,
-                     [name, concurrency, seconds = amounts.seconds](
-                         Stores& stores, const System& system) -> std::vector<Figure> {
-                       return {{name, "pairs/s", Better::higher,
-                                pairs(stores, system, concurrency, seconds)}};
-                     }});
+    cases.push_back(
+        {name, everybody,
+         [name, concurrency, seconds = amounts.seconds](
+             Stores& stores, const System& system) -> std::vector<Figure> {
+           return {{name, "pairs/s", Better::higher, pairs(stores, system, concurrency, seconds)}};
+         }});
   }
-  cases.push_back({"hot_lock", everybody,
-                   [seconds = amounts.seconds](Stores& stores, const System& system) {
-                     return hot_lock(stores, system, seconds);
-                   }});
+  cases.push_back(
+      {"hot_lock", everybody, [seconds = amounts.seconds](Stores& stores, const System& system) {
+         return hot_lock(stores, system, seconds);
+       }});
   return cases;
 }
 

@@ -79,16 +79,11 @@ void fill(const json& options) {
   say({{"count", count}, {"seconds", (now() - begun) / 1000}});
 }
 
-/// Says how many tasks are done whenever the number has changed, until it is destroyed.
+/// Says how many tasks are done since it was made, whenever the number has changed.
 class Meter {
  public:
   explicit Meter(std::function<std::uint64_t()> done)
       : done_(std::move(done)), thread_([this](const std::stop_token& stop) { watch(stop); }) {}
-
-  void start() {
-    double none = 0;
-    first_.compare_exchange_strong(none, now());
-  }
 
  private:
   void watch(const std::stop_token& stop) {
@@ -97,13 +92,13 @@ class Meter {
       std::this_thread::sleep_for(milliseconds{5});
       if (const auto done = done_(); done != said) {
         said = done;
-        say({{"done", done}, {"first", first_.load()}, {"last", now()}});
+        say({{"done", done}, {"first", first_}, {"last", now()}});
       }
     }
   }
 
   std::function<std::uint64_t()> done_;
-  std::atomic<double> first_{0};
+  const double first_ = now();
   std::jthread thread_;
 };
 
@@ -120,7 +115,6 @@ void drain_one_by_one(const json& options) {
       while (!stop.stop_requested()) {
         auto leases = queue.lease(request);
         if (leases.empty()) return;
-        meter.start();
         leases.front().complete();
         ++done;
       }
@@ -133,7 +127,7 @@ void drain_batched(const json& options) {
   TaskQueue queue = open_queue(options);
   Worker worker{queue, {.concurrency = worker_threads}};
   Meter meter([&] { return worker.stats().completed; });
-  worker.on(type, [&](Task&) { meter.start(); });
+  worker.on(type, [](Task&) {});
   std::jthread running([&](const std::stop_token& stop) { worker.run(stop); });
   next_line();
 }
@@ -196,7 +190,8 @@ void hold(const json& options) {
   const milliseconds lease{options.at("lease_ms").get<long>()};
   TaskQueue queue = open_queue(options);
   Worker worker{queue,
-                {.concurrency = options.at("concurrency").get<std::size_t>(), .lease = lease,
+                {.concurrency = options.at("concurrency").get<std::size_t>(),
+                 .lease = lease,
                  .stop_grace = milliseconds{0}}};
   worker.on(type, [](Task& task) {
     say({{"started", now()}});

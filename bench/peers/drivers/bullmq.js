@@ -42,6 +42,7 @@ main(
       });
       worker.on('completed', () => on_done());
       await worker.waitUntilReady();
+      on_start();
     },
   }),
 );

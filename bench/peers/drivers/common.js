@@ -41,7 +41,8 @@ class Meter {
 //   fill(uri, count)        adds so many tasks {n}, the fastest way it knows
 //   adder(uri)              resolves to a function that adds one task with a given payload
 //   work(uri, {mode, concurrency, lease_ms, on_start, on_done, handle})
-//                           works until the process ends. mode: one_by_one, batched or responsive
+//                           works until the process ends. mode: one_by_one, batched or responsive.
+//                           on_start at the latest when it is connected and looks for tasks
 function taskDriver(peer) {
   return {
     async fill({ uri, count, lease_ms }) {
@@ -110,13 +111,13 @@ function taskDriver(peer) {
 }
 
 // The roles of a driver of locks. `peer` has
-//   client(uri)                        an ioredis
+//   client(uri, pipelining)            an ioredis
 //   locker(client, name)               {acquire(), release(held)} for one lock
 function lockDriver(peer) {
   return {
     // Acquire and release, so many at once, each its own locks.
     async pairs({ uri, concurrency, seconds }) {
-      const client = peer.client(uri);
+      const client = peer.client(uri, concurrency > 1); // alone it would only wait
       await client.ping();
       let pairs = 0;
       const loop = async (id, end) => {
@@ -140,7 +141,7 @@ function lockDriver(peer) {
 
     // Contenders for one lock. What it protects: each holder reads a number and writes the next.
     async contend({ uri, contenders, first, seconds }) {
-      const client = peer.client(uri);
+      const client = peer.client(uri, false);
       await client.ping();
       say({ ready: true });
       await nextLine();

@@ -57,6 +57,7 @@ main(
         },
       });
       runner.events.on('job:complete', () => on_done());
+      on_start();
     },
   }),
 );

@@ -5,7 +5,7 @@ const { lockDriver, main } = require('./common.js');
 
 main(
   lockDriver({
-    client: (uri) => new Redis(uri, { enableAutoPipelining: true }),
+    client: (uri, enableAutoPipelining) => new Redis(uri, { enableAutoPipelining }),
     locker(client, name) {
       const mutex = new Mutex(client, name, { lockTimeout: 10000, acquireTimeout: 600000 });
       return { acquire: () => mutex.acquire(), release: () => mutex.release() };

@@ -7,7 +7,7 @@ const ttl = 10000;
 
 main(
   lockDriver({
-    client: (uri) => new Redis(uri, { enableAutoPipelining: true }),
+    client: (uri, enableAutoPipelining) => new Redis(uri, { enableAutoPipelining }),
     locker(client, name) {
       // Its default of 200 ms between two tries would make every wait that long.
       const redlock = new Redlock([client], { retryCount: -1, retryDelay: 10, retryJitter: 5 });
