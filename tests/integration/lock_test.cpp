@@ -720,7 +720,7 @@ TEST_P(LockTest, ObserverIsToldInOrder) {
   for (const auto& entry : entries) EXPECT_EQ(entry.name, name);
   EXPECT_EQ(entries[1].token, lock.token());
   EXPECT_GT(entries[1].elapsed.count(), 0);
-  EXPECT_GE(entries.back().elapsed, entries[1].elapsed);
+  EXPECT_GT(entries.back().elapsed.count(), 0);  // held
 }
 
 TEST_P(LockTest, ObserverIsToldOfALoss) {
