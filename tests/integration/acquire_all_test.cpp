@@ -282,7 +282,7 @@ TEST_F(RedisAcquireAllTest, OneRoundTripOnTheWireToo) {
   const LockSet set = far.acquire_all(many(32)).value();
   const auto took = Clock::now() - began;
   EXPECT_GE(took, 400ms);
-  EXPECT_LT(took, 3s);  // 32 of them would take 13 s
+  EXPECT_LT(took, 8s);  // 32 of them would take 13 s
   proxy.set_delay(0ms);
 }
 
