@@ -41,7 +41,10 @@ Database::Database(SqliteUri uri, const OpenOptions& options)
 void Database::add(const OpenOptions& options) {
   while_busy(timeout_, [&] {
     install(*connection_, options, where());
-    stores_.push_back(options);
+    const bool known = std::any_of(stores_.begin(), stores_.end(), [&](const OpenOptions& store) {
+      return store.schema.kind == options.schema.kind;
+    });
+    if (!known) stores_.push_back(options);
   });
 }
 
