@@ -1,19 +1,21 @@
--- verify: whether a holder still has its lock, alone or beside others. Changes nothing.
+-- verify: whether a holder still has its lock, alone or beside others. If the lock's key was deleted
+-- from outside, what is left of a shared holder goes too: it must not count beside later ones.
 --
--- KEYS[1] lock, KEYS[2] holders: see include/line.lua
+-- KEYS[1] lock, KEYS[2] holders, KEYS[3] book: see include/line.lua
 -- ARGV[1] owner  32 hex digits
 --
 -- Reply: 1 it has, 0 the key is gone, -1 somebody else has it
-local lock, holders = KEYS[1], KEYS[2]
+local lock, holders, book = KEYS[1], KEYS[2], KEYS[3]
 local owner = ARGV[1]
 
 local held = redis.call('GET', lock)
-if not held then
-  return 0
-end
-local present = string.sub(held, 1, 32)
+local present = held and string.sub(held, 1, 32)
 if present == owner then
   return 1
 end
-local shared = present == string.rep('0', 32)
-return shared and redis.call('ZSCORE', holders, owner) and 1 or -1
+if present == string.rep('0', 32) then
+  return redis.call('ZSCORE', holders, owner) and 1 or -1
+end
+redis.call('ZREM', holders, owner)
+redis.call('HDEL', book, 'h:' .. owner)
+return held and -1 or 0

@@ -36,7 +36,11 @@ class Book {
 
   /// Accounts 0 to n - 1, all empty.
   virtual void create(std::int64_t accounts) = 0;
-  virtual std::int64_t balance(std::int64_t account) = 0;
+
+  /// Read to be changed under a lock with this token: whoever held the lock before can not write
+  /// from now on. Without that, an earlier holder that comes back late could still write between
+  /// this reading and enter(), and its entry would be overwritten. Throws StaleToken.
+  virtual std::int64_t balance(std::int64_t account, FencingToken token) = 0;
 
   /// The effect of a task and its completion, in one transaction. Throws LeaseLost if the task is
   /// not ours any more, StaleToken if the lock is not: then nothing has happened.

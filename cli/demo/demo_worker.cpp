@@ -53,7 +53,7 @@ class Clerk {
     auto lock = locks_.acquire(Book::resource(account), {.ttl = demo_lease, .wait = 250ms});
     // Perhaps its holder was killed: something else can be done until its lease ends.
     if (!lock) throw RetryLater(250ms);
-    const std::int64_t balance = book_.balance(account);
+    const std::int64_t balance = book_.balance(account, lock->token());
     std::this_thread::sleep_for(1ms);  // time for others to come in, if they could
     book_.enter(task, {account, balance + 1, lock->token()});
   }

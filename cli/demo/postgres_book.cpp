@@ -21,10 +21,13 @@ class PostgresBook final : public Book {
     transaction.commit();
   }
 
-  std::int64_t balance(std::int64_t account) override {
-    pqxx::nontransaction transaction{connection()};
-    return transaction.exec_params(std::string(demo_sql::balance.text), account)[0][0]
-        .as<std::int64_t>();
+  std::int64_t balance(std::int64_t account, FencingToken token) override {
+    pqxx::work transaction{connection()};
+    fence(transaction, resource(account), token);
+    const auto balance =
+        transaction.exec_params(std::string(demo_sql::balance.text), account)[0][0];
+    transaction.commit();
+    return balance.as<std::int64_t>();
   }
 
   void enter(Task& task, const Entry& entry) override {

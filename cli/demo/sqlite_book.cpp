@@ -58,10 +58,12 @@ class SqliteBook final : public Book {
     });
   }
 
-  std::int64_t balance(std::int64_t account) override {
+  std::int64_t balance(std::int64_t account, FencingToken token) override {
     std::int64_t balance = 0;
-    transact(queue_,
-             [&](sqlite3* db) { balance = run(db, demo_sql::balance.text, {account}).at(0); });
+    transact(queue_, [&](sqlite3* db) {
+      fence(db, resource(account), token);
+      balance = run(db, demo_sql::balance.text, {account}).at(0);
+    });
     return balance;
   }
 

@@ -234,6 +234,15 @@ TEST_P(SharedLockTest, ReaderOfADeletedKeyIsToldWhenNobodyElseHasIt) {
   EXPECT_TRUE(theirs.write(fail_fast()));
 }
 
+TEST_F(RedisSharedLockTest, ReaderThatFindsItsKeyDeletedDoesNotCountBesideLaterOnes) {
+  Lock reader = lock.read({.ttl = 60s, .heartbeat = Heartbeat::manual}).value();
+  redis.command({"DEL", key_of(name)});
+  redis.command({"CLIENT", "KILL", "TYPE", "pubsub"});  // so it looks what it still has
+  ASSERT_TRUE(eventually([&] { return reader.lost().stop_requested(); }));
+  const Lock later = theirs.read(fail_fast()).value();
+  EXPECT_EQ(holders(), 1U);
+}
+
 // --- The line ----------------------------------------------------------------------------------
 
 TEST_P(SharedLockTest, WaitingWriterStopsNewReaders) {

@@ -37,9 +37,10 @@ void complete_in(pqxx::transaction_base& transaction, TaskLease& lease,
 void complete_in(pqxx::transaction_base& transaction, Task& task, std::string_view result = {});
 
 /// Throws StaleToken if a newer token than this one was seen for the resource (1 to 512 bytes of
-/// UTF-8). Call it before the writes that a lock protects, with the lock's token: it holds back
-/// newer holders until `transaction` ends, so that a holder that lost its lock can not write after
-/// them. The same as SELECT leasehold.fence('resource', token) in SQL.
+/// UTF-8). Call it with the lock's token before what a lock protects, in the transaction that reads
+/// as in the one that writes, if these are two: it holds back newer holders until `transaction`
+/// ends, and refuses older ones from then on. The same as SELECT leasehold.fence('resource', token)
+/// in SQL.
 void fence(pqxx::transaction_base& transaction, std::string_view resource, FencingToken token,
            std::string_view schema = "leasehold");
 

@@ -64,9 +64,9 @@ void complete_in(sqlite3* transaction, TaskLease& lease, std::string_view result
 void complete_in(sqlite3* transaction, Task& task, std::string_view result = {});
 
 /// Throws StaleToken if a newer token than this one was seen for the resource (1 to 512 bytes of
-/// UTF-8): let the transaction roll back. Call it before the writes that a lock protects, with the
-/// lock's token. The tables must be in the connection's main database: a TaskQueue or migrate()
-/// makes them.
+/// UTF-8): let the transaction roll back. Call it with the lock's token before what a lock
+/// protects, in the transaction that reads as in the one that writes, if these are two. The tables
+/// must be in the connection's main database: a TaskQueue or migrate() makes them.
 void fence(sqlite3* transaction, std::string_view resource, FencingToken token);
 
 }  // namespace leasehold

@@ -170,7 +170,7 @@ class LockStore {
   /// call, however long the store's own time-outs are.
   virtual void renew(std::span<LockRenewal> renewals, std::chrono::milliseconds timeout) = 0;
 
-  /// Whether they still stand, in one round trip. Changes nothing.
+  /// Whether they still stand, in one round trip. What is left of one that does not is removed.
   virtual std::vector<Standing> verify(std::span<const LockGrantId> grants,
                                        std::chrono::milliseconds timeout) = 0;
 

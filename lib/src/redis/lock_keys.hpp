@@ -23,6 +23,7 @@ class LockKeys {
 
   const std::array<std::string_view, 5>& all() const noexcept { return all_; }
   std::string_view lock() const noexcept { return lock_; }
+  std::string_view book() const noexcept { return book_; }
   std::string_view holders() const noexcept { return holders_; }
 
   static std::string lock_key(std::string_view name) {

@@ -307,7 +307,8 @@ std::vector<Standing> RedisLockStore::verify(std::span<const LockGrantId> grants
     for (const LockGrantId& grant : piece) {
       using Words = std::initializer_list<std::string_view>;
       const LockKeys& its = keys.emplace_back(grant.name);
-      calls.emplace_back(lua::verify, Words{its.lock(), its.holders()}, Words{grant.owner});
+      calls.emplace_back(lua::verify, Words{its.lock(), its.holders(), its.book()},
+                         Words{grant.owner});
     }
     for (RedisReply& reply : run_scripts(*renewal_link_, calls, timeout)) {
       const auto answer = checked(std::move(reply), where()).integer;
