@@ -18,6 +18,15 @@ if(LEASEHOLD_SANITIZE)
   target_compile_options(leasehold_options INTERFACE
     -fsanitize=${LEASEHOLD_SANITIZE} -fno-sanitize-recover=all -fno-omit-frame-pointer)
   target_link_options(leasehold_options INTERFACE -fsanitize=${LEASEHOLD_SANITIZE})
+  if(LEASEHOLD_SANITIZE MATCHES "undefined")
+    # A third of the time to compile; AddressSanitizer sees a null pointer that is used.
+    target_compile_options(leasehold_options INTERFACE -fno-sanitize=null,alignment)
+  endif()
+  if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND LEASEHOLD_SANITIZE MATCHES "address")
+    # Calls in place of checks in line: slower to run, quicker to compile.
+    target_compile_options(leasehold_options INTERFACE
+      "SHELL:--param asan-instrumentation-with-call-threshold=0")
+  endif()
   if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND LEASEHOLD_SANITIZE MATCHES "thread")
     target_compile_options(leasehold_options INTERFACE -Wno-tsan)
   endif()

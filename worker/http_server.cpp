@@ -18,7 +18,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr std::size_t threads = 4;
+constexpr std::size_t number_of_threads = 4;
 constexpr std::size_t most_waiting = 16;
 constexpr std::size_t longest_body = 1024;  // nobody has to send us one
 
@@ -29,7 +29,7 @@ constexpr std::array paths{"/metrics", "/healthz", "/readyz", "/status"};
 class BoundedThreads final : public httplib::TaskQueue {
  public:
   BoundedThreads() {
-    for (std::size_t i = 0; i < threads; ++i) threads_.emplace_back([this] { work(); });
+    for (std::size_t i = 0; i < number_of_threads; ++i) threads_.emplace_back([this] { work(); });
   }
 
   void enqueue(std::function<void()> job) override {

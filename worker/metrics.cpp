@@ -16,8 +16,7 @@ using prometheus::MetricType;
 using Labels = std::vector<ClientMetric::Label>;
 using std::chrono::milliseconds;
 
-double in_seconds(milliseconds time) { return static_cast<double>(time.count()) / 1000; }
-double in_seconds(std::optional<milliseconds> time) { return time ? in_seconds(*time) : 0; }
+double seconds_or_0(std::optional<milliseconds> time) { return time ? in_seconds(*time) : 0; }
 double unix_time(SystemTime time) {
   return in_seconds(std::chrono::duration_cast<milliseconds>(time.time_since_epoch()));
 }
@@ -94,12 +93,12 @@ class QueueMetrics {
     }
     count_limit_.add({queue}, state.config.count_limit);
     const QueueHealth& health = measured.health;
-    oldest_ready_.add({queue}, in_seconds(health.oldest_ready));
-    oldest_expired_.add({queue}, in_seconds(health.oldest_expired));
+    oldest_ready_.add({queue}, seconds_or_0(health.oldest_ready));
+    oldest_expired_.add({queue}, seconds_or_0(health.oldest_expired));
     live_.add({queue}, health.live_rows);
     dead_.add({queue}, health.dead_rows);
     const auto& holder = health.oldest_snapshot;
-    snapshot_age_.add({queue}, holder ? in_seconds(holder->age) : 0.0);
+    snapshot_age_.add({queue}, holder ? seconds_or_0(holder->age) : 0.0);
     snapshot_transactions_.add({queue}, holder ? static_cast<double>(holder->transactions) : 0.0);
   }
 

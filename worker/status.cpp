@@ -13,8 +13,6 @@ milliseconds rounded(std::chrono::steady_clock::duration time) {
   return std::chrono::duration_cast<milliseconds>(time);
 }
 
-double in_seconds(milliseconds time) { return static_cast<double>(time.count()) / 1000; }
-
 const prometheus::Histogram::BucketBoundaries duration_buckets{
     0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30};
 const prometheus::Histogram::BucketBoundaries delay_buckets{0.1, 0.25, 0.5, 1,  2,   3,   5,

@@ -25,6 +25,11 @@ namespace leasehold::worker {
 using SteadyTime = std::chrono::steady_clock::time_point;
 using SystemTime = std::chrono::system_clock::time_point;
 
+/// As metrics and the status page show a time.
+inline double in_seconds(std::chrono::milliseconds time) {
+  return std::chrono::duration<double>(time).count();
+}
+
 /// A moment, for people and for measuring.
 struct Moment {
   SteadyTime steady;

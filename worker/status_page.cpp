@@ -15,8 +15,7 @@ using std::chrono::steady_clock;
 double seconds_between(SteadyTime from, SteadyTime to) {
   return std::chrono::duration<double>(std::chrono::duration_cast<milliseconds>(to - from)).count();
 }
-double in_seconds(milliseconds time) { return std::chrono::duration<double>(time).count(); }
-ordered_json in_seconds(const std::optional<milliseconds>& time) {
+ordered_json seconds_or_null(const std::optional<milliseconds>& time) {
   return time ? ordered_json(in_seconds(*time)) : ordered_json();
 }
 
@@ -40,7 +39,7 @@ ordered_json as_json(const std::optional<SnapshotHolder>& holder) {
           {"pid", holder->pid},
           {"name", holder->name},
           {"user", holder->user},
-          {"age_s", in_seconds(holder->age)},
+          {"age_s", seconds_or_null(holder->age)},
           {"transactions", holder->transactions}};
 }
 
@@ -54,8 +53,8 @@ ordered_json as_json(const std::optional<Measured>& measured, SteadyTime now) {
   return {{"age_s", seconds_between(measured->at.steady, now)},
           {"tasks", tasks},
           {"tasks_cut_off", measured->cut_off},
-          {"oldest_ready_s", in_seconds(health.oldest_ready)},
-          {"oldest_expired_lease_s", in_seconds(health.oldest_expired)},
+          {"oldest_ready_s", seconds_or_null(health.oldest_ready)},
+          {"oldest_expired_lease_s", seconds_or_null(health.oldest_expired)},
           {"live_tuples", health.live_rows},
           {"dead_tuples", health.dead_rows},
           {"oldest_snapshot", as_json(health.oldest_snapshot)}};

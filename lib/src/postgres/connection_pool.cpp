@@ -10,8 +10,8 @@ namespace {
 
 using std::chrono::milliseconds;
 
-constexpr milliseconds first_pause{50};
-constexpr milliseconds longest_pause{2'000};
+constexpr milliseconds first_reconnect_pause{50};
+constexpr milliseconds longest_reconnect_pause{2'000};
 
 // How often a statement that lost a deadlock or a serialization race is run in all.
 constexpr int most_tries = 6;
@@ -37,7 +37,7 @@ class ConnectionPool::Loan {
 ConnectionPool::ConnectionPool(PostgresUri uri, const PostgresOptions& options)
     : uri_(std::move(uri)),
       options_(options),
-      backoff_(first_pause, longest_pause),
+      backoff_(first_reconnect_pause, longest_reconnect_pause),
       watchdog_([this](const std::stop_token& stop) { watch(stop); }) {}
 
 ConnectionPool::~ConnectionPool() = default;
