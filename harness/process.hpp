@@ -115,7 +115,7 @@ struct Finished {
 };
 
 /// Runs a program to its end; kills it and throws when it takes longer than `timeout`.
-Finished run(ProcessOptions options, std::chrono::milliseconds timeout = std::chrono::seconds{60});
+Finished run(ProcessOptions options, std::chrono::milliseconds timeout = std::chrono::seconds{180});
 
 /// True while a process exists that has not ended; a zombie has.
 bool is_alive(pid_t pid);

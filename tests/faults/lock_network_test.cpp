@@ -186,14 +186,14 @@ TEST_F(LockNetworkTest, RedisRestartedWithDataIsNoLoss) {
 }
 
 TEST_F(LockNetworkTest, FlushAllTellsTheHolder) {
-  const Lock lock = client->acquire("lock", {.ttl = 3s}).value();
+  const Lock lock = client->acquire("lock", {.ttl = 6s}).value();
   redis.command({"FLUSHALL"});
   EXPECT_TRUE(fires(lock.lost()));
   EXPECT_EQ(lock.loss_reason(), LossReason::vanished);
 }
 
 TEST_F(LockNetworkTest, KeyDeletedFromOutsideTellsTheHolderAndIsNotBroughtBack) {
-  Lock lock = client->acquire("lock", {.ttl = 3s}).value();
+  Lock lock = client->acquire("lock", {.ttl = 6s}).value();
   redis.command({"DEL", key_of("lock")});
   EXPECT_TRUE(fires(lock.lost()));
   EXPECT_EQ(lock.loss_reason(), LossReason::vanished);
@@ -209,7 +209,7 @@ TEST_F(LockNetworkTest, KeyDeletedFromOutsideIsSeenByRelease) {
 }
 
 TEST_F(LockNetworkTest, KeyOverwrittenFromOutsideTellsTheHolderAndIsLeftAlone) {
-  Lock lock = client->acquire("lock", {.ttl = 3s}).value();
+  Lock lock = client->acquire("lock", {.ttl = 6s}).value();
   redis.command({"SET", key_of("lock"), "somebody else"});
   EXPECT_TRUE(fires(lock.lost()));
   EXPECT_EQ(lock.loss_reason(), LossReason::taken);
@@ -243,7 +243,7 @@ TEST_F(LockNetworkTest, CallbackThatOwnsTheClientIsNotDestroyedByTheRenewal) {
   const std::weak_ptr<LockClient> seen = client;
   {
     Lock lock =
-        client->acquire("lock", {.ttl = 3s, .on_lost = [owned = client](const LockLoss&) {}})
+        client->acquire("lock", {.ttl = 6s, .on_lost = [owned = client](const LockLoss&) {}})
             .value();
     // A renewal is under way while the lock is released and the client is dropped.
     proxy.swallow_next_reply(Then::hang, lock.owner());

@@ -169,7 +169,7 @@ TEST_F(TaskFaultsTest, ADeadlockIsRetried) {
   lock(leases[0].id());
   backwards.commit();
   extending.join();
-  EXPECT_EQ(sql("SELECT deadlocks FROM pg_stat_database WHERE datname = 'postgres'"), "1");
+  EXPECT_NE(sql("SELECT deadlocks FROM pg_stat_database WHERE datname = 'postgres'"), "0");
   EXPECT_TRUE(queue.complete(leases).empty());
 }
 

@@ -59,8 +59,8 @@ TEST_P(LockKeepAliveTest, ManyLocksAreKeptAliveByFewRoundTrips) {
 TEST_F(RedisLockKeepAliveTest, NothingIsRenewedAfterItsRelease) {
   const auto events = std::make_shared<EventRecorder>();
   LockClient client{store.uri(), as_new_runner(events)};
-  const Lock kept = client.acquire("kept", {.ttl = 900ms}).value();
-  for (int i = 0; i < 20; ++i) client.acquire("released", {.ttl = 900ms})->release();
+  const Lock kept = client.acquire("kept", {.ttl = 1'500ms}).value();
+  for (int i = 0; i < 20; ++i) client.acquire("released", {.ttl = 1'500ms})->release();
   EXPECT_EQ(client.stats().heartbeats_active, 1U);
   EXPECT_TRUE(events->wait_for(LockEventType::heartbeat, 3, "kept"));
   EXPECT_EQ(events->count(LockEventType::heartbeat, "released"), 0U);
@@ -89,7 +89,7 @@ TEST_F(RedisLockKeepAliveTest, WorksWhileTheHolderIsBlocked) {
   LockClient client{store.uri(), as_new_runner(events)};
   // Acquired by a thread that is gone, used by another one.
   std::optional<Lock> lock;
-  std::thread{[&] { lock = client.acquire("lock", {.ttl = 900ms}).value(); }}.join();
+  std::thread{[&] { lock = client.acquire("lock", {.ttl = 1'500ms}).value(); }}.join();
   EXPECT_TRUE(events->wait_for(LockEventType::heartbeat, 4));
   EXPECT_EQ(lock->extend(), Ownership::held);
 }

@@ -76,7 +76,7 @@ TEST_P(SemaphoreTest, RefusesNumbersThatMakeNoSense) {
 
 TEST_P(SemaphoreTest, EachPermitHasItsOwnLeaseHeartbeatAndLoss) {
   Semaphore semaphore{client, name, 2};
-  Lock renewed = semaphore.acquire({.ttl = 600ms}).value();
+  Lock renewed = semaphore.acquire({.ttl = 1'500ms}).value();
   const Lock silent = semaphore.acquire({.ttl = 300ms, .heartbeat = Heartbeat::manual}).value();
   EXPECT_NE(renewed.owner(), silent.owner());
   EXPECT_TRUE(fires(silent.lost()));
@@ -90,7 +90,7 @@ TEST_P(SemaphoreTest, EachPermitHasItsOwnLeaseHeartbeatAndLoss) {
 
 TEST_P(SemaphoreProcessTest, PermitOfACrashedHolderComesBackWhenItsTtlEnds) {
   Semaphore semaphore{client, name, 2};
-  const Lock mine = semaphore.acquire({.ttl = 600ms}).value();
+  const Lock mine = semaphore.acquire({.ttl = 1'500ms}).value();
   FamilyProcess crashing{store, name, 1'500ms, "2"};
   crashing.held();
   crashing.kill();

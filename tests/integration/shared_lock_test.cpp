@@ -153,7 +153,7 @@ TEST_P(SharedLockTest, OutlivesItsClient) {
 // --- Each reader has its own lease -------------------------------------------------------------
 
 TEST_P(SharedLockProcessTest, CrashedReaderDoesNotLiveOnBecauseOthersRenew) {
-  FamilyProcess crashing{store, name, 2s, "read"};
+  FamilyProcess crashing{store, name, 4s, "read"};
   crashing.held();
   crashing.kill();
   const auto lease_end = [&]() -> std::optional<std::chrono::system_clock::time_point> {
@@ -166,7 +166,7 @@ TEST_P(SharedLockProcessTest, CrashedReaderDoesNotLiveOnBecauseOthersRenew) {
   };
   const auto end = lease_end().value();
 
-  const Lock survivor = lock.read({.ttl = 450ms}).value();
+  const Lock survivor = lock.read({.ttl = 1'500ms}).value();
   ASSERT_TRUE(events->wait_for(LockEventType::heartbeat, 3));
   // Shown in whole milliseconds.
   EXPECT_LE(lease_end().value_or(end), end + 5ms) << "somebody else's heartbeat prolonged it";
@@ -178,7 +178,7 @@ TEST_P(SharedLockProcessTest, CrashedReaderDoesNotLiveOnBecauseOthersRenew) {
 TEST_P(SharedLockProcessTest, CrashedReaderBlocksAWriterForItsOwnTtlOnly) {
   FamilyProcess crashing{store, name, 1'500ms, "read"};
   crashing.held();
-  Lock survivor = lock.read({.ttl = 450ms}).value();
+  Lock survivor = lock.read({.ttl = 1'500ms}).value();
   auto writer = write_in_background();
   ASSERT_TRUE(waiting(1));
   crashing.kill();
@@ -197,7 +197,7 @@ TEST_P(SharedLockProcessTest, CrashedReaderBlocksAWriterForItsOwnTtlOnly) {
 
 TEST_P(SharedLockTest, ReaderThatCannotRenewLosesItsOwnLeaseOnly) {
   Lock silent = lock.read({.ttl = 300ms, .heartbeat = Heartbeat::manual}).value();
-  const Lock renewed = theirs.read({.ttl = 600ms}).value();
+  const Lock renewed = theirs.read({.ttl = 1'500ms}).value();
   EXPECT_TRUE(fires(silent.lost()));
   EXPECT_EQ(silent.loss_reason(), LossReason::expired);
   EXPECT_EQ(silent.extend(), Ownership::lost);
@@ -207,11 +207,11 @@ TEST_P(SharedLockTest, ReaderThatCannotRenewLosesItsOwnLeaseOnly) {
 }
 
 TEST_P(SharedLockTest, HeartbeatKeepsAReaderAlive) {
-  const Lock reader = lock.read({.ttl = 600ms}).value();
-  ASSERT_TRUE(events->wait_for(LockEventType::heartbeat, 5));
+  const Lock reader = lock.read({.ttl = 1'500ms}).value();
+  ASSERT_TRUE(events->wait_for(LockEventType::heartbeat, 4));
   EXPECT_TRUE(reader.valid());
   EXPECT_EQ(holders(), 1U);
-  EXPECT_GE(other.status(name)->holders.at(0).renewals, 4U);
+  EXPECT_GE(other.status(name)->holders.at(0).renewals, 3U);
 }
 
 // From outside: it is lost, as an exclusive one is, and does not overwrite the next holder.
@@ -372,7 +372,7 @@ TEST_P(SharedLockFlushTest, ReadersLoseAndTokensGrowWhenTheStoreLosesItsData) {
   LockClient client{store.uri(), as_new_runner()};
   SharedLock lock{client, "flushed"};
   FencingToken last = lock.write().value().token();
-  Lock reader = lock.read({.ttl = 900ms}).value();
+  Lock reader = lock.read({.ttl = 3s}).value();
   EXPECT_EQ(reader.token(), last);
   store.lose_all_data();
   EXPECT_TRUE(fires(reader.lost()));
@@ -433,7 +433,7 @@ TEST_P(SharedLockTest, DowngradeDoesNotLetAWriterSlipIn) {
 }
 
 TEST_P(SharedLockTest, DowngradedLockIsKeptAliveAndCanBeLost) {
-  Lock held = lock.write({.ttl = 600ms}).value();
+  Lock held = lock.write({.ttl = 1'500ms}).value();
   ASSERT_EQ(held.downgrade(), Ownership::held);
   const auto before = events->count(LockEventType::heartbeat);
   ASSERT_TRUE(events->wait_for(LockEventType::heartbeat, before + 3));
