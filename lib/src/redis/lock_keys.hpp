@@ -10,28 +10,29 @@ namespace leasehold {
 /// that they live on the same node of a cluster.
 class LockKeys {
  public:
-  explicit LockKeys(std::string_view name)
-      : lock_(lock_key(name)),
-        fence_(lock_ + ":fence"),
-        line_(lock_ + ":line"),
-        book_(lock_ + ":book"),
-        holders_(lock_ + ":holders"),
-        all_{lock_, fence_, line_, book_, holders_} {}
+  explicit LockKeys(std::string_view name) {
+    const std::size_t size = start.size() + name.size() + 1;
+    text_.reserve(suffixes.size() * (size + longest_suffix));  // so that the views stay
+    for (std::size_t i = 0; i < suffixes.size(); ++i) {
+      const std::size_t begin = text_.size();
+      append_key(text_, name, suffixes[i]);
+      all_[i + 1] = std::string_view(text_).substr(begin);
+    }
+    all_[0] = std::string_view(text_).substr(0, size);
+  }
 
   LockKeys(const LockKeys&) = delete;
   LockKeys& operator=(const LockKeys&) = delete;
 
   const std::array<std::string_view, 5>& all() const noexcept { return all_; }
-  std::string_view lock() const noexcept { return lock_; }
-  std::string_view book() const noexcept { return book_; }
-  std::string_view holders() const noexcept { return holders_; }
+  std::string_view lock() const noexcept { return all_[0]; }
+  std::string_view book() const noexcept { return all_[3]; }
+  std::string_view holders() const noexcept { return all_[4]; }
 
   static std::string lock_key(std::string_view name) {
     std::string key;
     key.reserve(start.size() + name.size() + 1);
-    key += start;
-    key += name;
-    key += '}';
+    append_key(key, name, {});
     return key;
   }
 
@@ -41,12 +42,17 @@ class LockKeys {
 
  private:
   static constexpr std::string_view start = "lh:{";
+  static constexpr std::array<std::string_view, 4> suffixes{":fence", ":line", ":book", ":holders"};
+  static constexpr std::size_t longest_suffix = suffixes[3].size();
 
-  std::string lock_;
-  std::string fence_;
-  std::string line_;
-  std::string book_;
-  std::string holders_;
+  static void append_key(std::string& text, std::string_view name, std::string_view suffix) {
+    text += start;
+    text += name;
+    text += '}';
+    text += suffix;
+  }
+
+  std::string text_;  // one after the other: a single allocation
   std::array<std::string_view, 5> all_;
 };
 

@@ -59,6 +59,16 @@ void reload_and_repeat(RedisLink& link, std::span<const ScriptCall> calls,
   }
 }
 
+void load_what_is_missing(RedisLink& link, std::span<const ScriptCall> calls,
+                          std::vector<RedisReply>& replies,
+                          std::optional<std::chrono::milliseconds> timeout) {
+  // More than once only if somebody flushes the scripts between our loading and our running them.
+  for (int attempt = 0; attempt < most_reloads; ++attempt) {
+    if (std::none_of(replies.begin(), replies.end(), is_missing_script)) break;
+    reload_and_repeat(link, calls, replies, timeout);
+  }
+}
+
 }  // namespace
 
 ScriptCall::ScriptCall(const EmbeddedText& script, std::span<const std::string_view> keys,
@@ -81,17 +91,17 @@ std::vector<RedisReply> run_scripts(RedisLink& link, std::span<const ScriptCall>
   commands.reserve(calls.size());
   for (const ScriptCall& call : calls) commands.push_back(call.command());
   auto replies = send(link, commands, timeout);
-  // More than once only if somebody flushes the scripts between our loading and our running them.
-  for (int attempt = 0; attempt < most_reloads; ++attempt) {
-    if (std::none_of(replies.begin(), replies.end(), is_missing_script)) break;
-    reload_and_repeat(link, calls, replies, timeout);
-  }
+  load_what_is_missing(link, calls, replies, timeout);
   return replies;
 }
 
 RedisReply run_script(RedisLink& link, const ScriptCall& call) {
-  auto replies = run_scripts(link, {&call, 1});
-  return checked(std::move(replies.front()), link.where());
+  const RedisCommand command = call.command();
+  auto replies = link.pipeline({&command, 1});
+  load_what_is_missing(link, {&call, 1}, replies, {});
+  RedisReply& reply = replies.front();
+  if (reply.type == RedisReply::Type::error) throw explain(reply.text, link.where());
+  return std::move(reply);
 }
 
 }  // namespace leasehold

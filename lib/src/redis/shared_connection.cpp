@@ -52,6 +52,7 @@ std::vector<RedisReply> SharedConnection::execute(std::span<const RedisCommand> 
   Request request;
   request.bytes = bytes;
   request.expected = commands.size();
+  request.replies.reserve(commands.size());  // here: a leader would take it from its own heap
   request.deadline = steady_clock::now() + timeout;
 
   load_.fetch_add(1, std::memory_order_relaxed);
@@ -185,7 +186,7 @@ void SharedConnection::send(Round& round) {
 /// Reads the replies to a round that was sent. Every request of it ends with replies or a failure.
 void SharedConnection::receive(Round& round) {
   if (!connection_.open()) return;  // they have failed already
-  std::string why = "connection lost while sending";
+  std::string why;
   try {
     Request* request = round.first;
     std::size_t sent = round.sent;
@@ -196,7 +197,6 @@ void SharedConnection::receive(Round& round) {
       if (ahead_.first) send(ahead_);
     }
     for (; request && request->bytes.size() <= sent; request = request->next) {
-      request->replies.reserve(request->expected);
       while (request->replies.size() < request->expected) {
         request->replies.push_back(connection_.receive(round.deadline));
       }
@@ -204,6 +204,7 @@ void SharedConnection::receive(Round& round) {
     }
     last_used_ = steady_clock::now();
     if (!request) return;
+    why = "connection lost while sending";
   } catch (const Connection::Broken& broken) {
     why = broken.why;
   } catch (const std::exception& error) {  // out of memory: the others must still be told
