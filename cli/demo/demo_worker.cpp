@@ -22,19 +22,38 @@ void tell(WorkerNews news) {
   [[maybe_unused]] const auto written = ::write(STDOUT_FILENO, &letter, 1);
 }
 
-/// Adds 1 to the account of a task, under the account's lock.
+/// Makes the entries of tasks in the book.
 class Clerk {
  public:
   Clerk(LockClient& locks, Book& book, const DemoWorkerOptions& options)
       : locks_(locks), book_(book), options_(options) {}
 
-  void handle(Task& task) {
+  /// Adds 1 to the account of the task, under the account's lock.
+  void book(Task& task) {
+    handle([&] {
+      const std::int64_t account = task.id().value / 2 % options_.accounts;
+      auto lock = locks_.acquire(Book::resource(account), {.ttl = demo_lock_ttl, .wait = 250ms});
+      // Perhaps its holder was killed: something else can be done until its lease ends.
+      if (!lock) throw RetryLater(250ms);
+      const std::int64_t balance = book_.balance(account, lock->token());
+      work();
+      book_.book(task, {account, balance + 1, lock->token()});
+    });
+  }
+
+  void note(Task& task) {
+    handle([&] {
+      work();
+      book_.note(task);
+    });
+  }
+
+ private:
+  template <typename Entry>
+  static void handle(const Entry& make_entry) {
     tell(WorkerNews::started);
     try {
-      // Half to one and a half times as long as the average. Nobody in here heeds stop_token(): a
-      // worker that comes back too late shall try to write all the same, and be refused.
-      std::this_thread::sleep_for(options_.work * (0.5 + random_share()));
-      book_in(task, task.id().value % options_.accounts);
+      make_entry();
       tell(WorkerNews::done);
     } catch (const LeaseLost&) {
       tell(WorkerNews::lease_lost);
@@ -48,15 +67,9 @@ class Clerk {
     }
   }
 
- private:
-  void book_in(Task& task, std::int64_t account) {
-    auto lock = locks_.acquire(Book::resource(account), {.ttl = demo_lease, .wait = 250ms});
-    // Perhaps its holder was killed: something else can be done until its lease ends.
-    if (!lock) throw RetryLater(250ms);
-    const std::int64_t balance = book_.balance(account, lock->token());
-    std::this_thread::sleep_for(1ms);  // time for others to come in, if they could
-    book_.enter(task, {account, balance + 1, lock->token()});
-  }
+  /// Half to one and a half times as long as the average. Nobody in here heeds stop_token() or
+  /// lost(): a worker that comes back too late shall try to write all the same, and be refused.
+  void work() const { std::this_thread::sleep_for(options_.work * (0.5 + random_share())); }
 
   LockClient& locks_;
   Book& book_;
@@ -76,7 +89,8 @@ ExitCode run_demo_worker(const Stores& stores, const DemoWorkerOptions& options)
   const auto book = Book::open(stores.task_uri(), queue);
   Clerk clerk(locks, *book, options);
   Worker worker{queue, {.concurrency = options.concurrency, .lease = demo_lease, .stop_grace = 1s}};
-  worker.on("booking", [&](Task& task) { clerk.handle(task); });
+  worker.on(booking_type, [&](Task& task) { clerk.book(task); });
+  worker.on(note_type, [&](Task& task) { clerk.note(task); });
   std::jthread thread([&](const std::stop_token& stop) { worker.run(stop); });
   signals.wait();
   return ExitCode::done;
