@@ -32,8 +32,8 @@ struct Totals {
 /// A booking reads a balance in one transaction and writes the next one in another. Nothing but the
 /// lock on the account, and its fence, keeps two tasks from doing it at once.
 ///
-/// A note is only written. Nothing but the version of its task keeps a worker whose lease was taken
-/// away from writing it a second time.
+/// A note is only written, by somebody who leases tasks by hand and is not told of a loss. Nothing
+/// but the version of its task keeps one whose lease was taken away from writing it a second time.
 ///
 /// Thread-safe.
 class Book {
@@ -53,7 +53,7 @@ class Book {
   /// The effect of a task and its completion, in one transaction. Throws LeaseLost if the task is
   /// not ours any more, StaleToken if the lock is not: then nothing has happened.
   virtual void book(Task& task, const Booking& booking) = 0;
-  virtual void note(Task& task) = 0;
+  virtual void note(TaskLease& lease) = 0;
 
   virtual Totals totals() = 0;
 

@@ -61,7 +61,7 @@ DemoOptions parse(const DemoFlags& flags) {
           ? std::random_device{}() % 10'000
           : static_cast<std::uint64_t>(parse_number("--seed", flags.seed, 0, 1'000'000'000));
   // So long that the work lasts for about as long as the killing, whatever the numbers are.
-  const auto threads = options.workers * options.worker.concurrency;
+  const auto threads = options.workers * options.worker.concurrency * 2;
   // So many that a lock is free most of the time.
   options.worker.accounts = std::max<std::int64_t>(100, 4 * static_cast<std::int64_t>(threads));
   options.worker.work = milliseconds{
@@ -262,7 +262,7 @@ void run_fleet(Fleet& fleet, const Daemon& daemon, const DemoOptions& options, D
   const auto began = steady_clock::now();
   const auto end_of_chaos = began + options.chaos;
   const auto give_up = end_of_chaos + 2min;
-  const auto pause = [&] { return milliseconds{300 + random() % 500}; };
+  const auto pause = [&] { return milliseconds{250 + random() % 400}; };
   auto next_strike = began + pause();
   while (!daemon.all_done() && steady_clock::now() < give_up) {
     const auto now = steady_clock::now();
@@ -374,7 +374,7 @@ ExitCode run_demo(Session& session, const DemoFlags& flags) {
 }
 
 struct WorkerFlags {
-  std::string concurrency = "4";
+  std::string concurrency = "2";
   std::string accounts = "100";
   std::string work = "50ms";
 };

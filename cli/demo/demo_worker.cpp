@@ -4,12 +4,14 @@
 #include <unistd.h>
 
 #include <thread>
+#include <vector>
 
 #include "book.hpp"
 #include "leasehold/errors.hpp"
 #include "leasehold/lock_client.hpp"
 #include "leasehold/worker.hpp"
 #include "support/random.hpp"
+#include "support/sleep.hpp"
 #include "worker/signals.hpp"
 
 namespace leasehold::cli {
@@ -41,10 +43,10 @@ class Clerk {
     });
   }
 
-  void note(Task& task) {
+  void note(TaskLease& lease) {
     handle([&] {
       work();
-      book_.note(task);
+      book_.note(lease);
     });
   }
 
@@ -76,6 +78,19 @@ class Clerk {
   const DemoWorkerOptions& options_;
 };
 
+/// What a Worker does, in its simplest form: no heartbeat, so nothing tells of a lost lease either.
+void lease_notes(TaskQueue& queue, Clerk& clerk, const std::stop_token& stop) {
+  while (!stop.stop_requested()) {
+    try {
+      auto leases = queue.lease({.types = {note_type}, .duration = demo_lease});
+      if (leases.empty()) sleep_for(50ms, stop);
+      for (TaskLease& lease : leases) clerk.note(lease);
+    } catch (const std::exception&) {  // refused, or the store is busy: others come next
+      sleep_for(50ms, stop);
+    }
+  }
+}
+
 }  // namespace
 
 ExitCode run_demo_worker(const Stores& stores, const DemoWorkerOptions& options) {
@@ -90,8 +105,11 @@ ExitCode run_demo_worker(const Stores& stores, const DemoWorkerOptions& options)
   Clerk clerk(locks, *book, options);
   Worker worker{queue, {.concurrency = options.concurrency, .lease = demo_lease, .stop_grace = 1s}};
   worker.on(booking_type, [&](Task& task) { clerk.book(task); });
-  worker.on(note_type, [&](Task& task) { clerk.note(task); });
-  std::jthread thread([&](const std::stop_token& stop) { worker.run(stop); });
+  std::vector<std::jthread> threads;
+  threads.emplace_back([&](const std::stop_token& stop) { worker.run(stop); });
+  for (std::size_t i = 0; i < options.concurrency; ++i) {
+    threads.emplace_back([&](const std::stop_token& stop) { lease_notes(queue, clerk, stop); });
+  }
   signals.wait();
   return ExitCode::done;
 }

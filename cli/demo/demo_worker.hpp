@@ -19,7 +19,7 @@ enum class WorkerNews : char {
 };
 
 struct DemoWorkerOptions {
-  std::size_t concurrency = 4;
+  std::size_t concurrency = 2;  ///< bookings at a time, and as many notes
   std::int64_t accounts = 100;
   std::chrono::milliseconds work{50};  ///< of a task, on the average
 };

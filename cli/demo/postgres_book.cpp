@@ -41,10 +41,10 @@ class PostgresBook final : public Book {
     transaction.commit();
   }
 
-  void note(Task& task) override {
+  void note(TaskLease& lease) override {
     pqxx::work transaction{connection()};
-    transaction.exec_params(std::string(demo_sql::add_note.text), task.id().value);
-    complete_in(transaction, task);
+    transaction.exec_params(std::string(demo_sql::add_note.text), lease.id().value);
+    complete_in(transaction, lease);
     transaction.commit();
   }
 

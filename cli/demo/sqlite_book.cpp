@@ -77,10 +77,10 @@ class SqliteBook final : public Book {
     });
   }
 
-  void note(Task& task) override {
+  void note(TaskLease& lease) override {
     transact(queue_, [&](sqlite3* db) {
-      run(db, demo_sql::add_note.text, {task.id().value});
-      complete_in(db, task);
+      run(db, demo_sql::add_note.text, {lease.id().value});
+      complete_in(db, lease);
     });
   }
 
