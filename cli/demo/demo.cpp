@@ -64,10 +64,10 @@ DemoOptions parse(const DemoFlags& flags) {
   const auto threads = options.workers * options.worker.concurrency * 2;
   // So many that a lock is free most of the time.
   options.worker.accounts = std::max<std::int64_t>(100, 4 * static_cast<std::int64_t>(threads));
-  options.worker.work = milliseconds{
-      std::clamp<std::int64_t>(static_cast<std::int64_t>(threads) * options.chaos / 1ms * 7 / 10 /
-                                   static_cast<std::int64_t>(options.tasks),
-                               1, 1'000)};
+  options.worker.work =
+      milliseconds{std::clamp<std::int64_t>(static_cast<std::int64_t>(threads) * options.chaos /
+                                                1ms / 2 / static_cast<std::int64_t>(options.tasks),
+                                            1, 1'000)};
   return options;
 }
 
@@ -311,10 +311,10 @@ void tell(const Session& session, const Ledger& ledger, const DemoOptions& optio
   line("tasks", ledger.tasks, "added before the first worker started");
   line("executions", ledger.fleet.executions, "handlers begun, also those that were killed");
   line("kills", ledger.fleet.kills, "processes ended by SIGKILL");
-  line("freezes", ledger.fleet.freezes, "processes stopped, longer than locks or leases last");
+  line("freezes", ledger.fleet.freezes, "stopped for longer than locks or leases last");
   line("leases recovered", ledger.recovered, "taken back from the dead and the frozen");
   line("stale writes refused", ledger.fleet.stale_writes_refused(),
-       "too late: " + with_commas(ledger.fleet.refused_by_version) + " by task version, " +
+       with_commas(ledger.fleet.refused_by_version) + " by task version, " +
            with_commas(ledger.fleet.refused_by_token) + " by fencing token");
   line("effects", ledger.book.effects,
        ledger.exactly_once() ? "exactly one for each task" : "NOT one for each task",

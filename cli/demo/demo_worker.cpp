@@ -79,14 +79,14 @@ class Clerk {
 };
 
 /// What a Worker does, in its simplest form: no heartbeat, so nothing tells of a lost lease either.
-void lease_notes(TaskQueue& queue, Clerk& clerk, const std::stop_token& stop) {
+void lease_notes(TaskQueue& queue, Clerk& clerk, std::size_t at_once, const std::stop_token& stop) {
   while (!stop.stop_requested()) {
     try {
-      auto leases = queue.lease({.types = {note_type}, .duration = demo_lease});
-      if (leases.empty()) sleep_for(50ms, stop);
+      auto leases = queue.lease({.types = {note_type}, .limit = at_once, .duration = demo_lease});
+      if (leases.empty()) sleep_for(100ms, stop);
       for (TaskLease& lease : leases) clerk.note(lease);
     } catch (const std::exception&) {  // refused, or the store is busy: others come next
-      sleep_for(50ms, stop);
+      sleep_for(20ms, stop);
     }
   }
 }
@@ -107,8 +107,11 @@ ExitCode run_demo_worker(const Stores& stores, const DemoWorkerOptions& options)
   worker.on(booking_type, [&](Task& task) { clerk.book(task); });
   std::vector<std::jthread> threads;
   threads.emplace_back([&](const std::stop_token& stop) { worker.run(stop); });
+  // So few that they are done in a small part of their lease.
+  const std::size_t at_once = options.work < demo_lease / 20 ? 2 : 1;
   for (std::size_t i = 0; i < options.concurrency; ++i) {
-    threads.emplace_back([&](const std::stop_token& stop) { lease_notes(queue, clerk, stop); });
+    threads.emplace_back(
+        [&, at_once](const std::stop_token& stop) { lease_notes(queue, clerk, at_once, stop); });
   }
   signals.wait();
   return ExitCode::done;

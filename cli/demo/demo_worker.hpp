@@ -25,8 +25,9 @@ struct DemoWorkerOptions {
 };
 
 /// How long a crashed worker's tasks and locks stay its own. Of different length, so that a frozen
-/// one can lose its lock and still have its task.
-inline constexpr std::chrono::milliseconds demo_lease{2'000};
+/// one can lose its lock and still have its task. A lease outlasts all others' commits on a machine
+/// that is busy: if those who are not frozen lost theirs, little would ever be done.
+inline constexpr std::chrono::milliseconds demo_lease{4'000};
 inline constexpr std::chrono::milliseconds demo_lock_ttl{500};
 
 /// The types of the demo's tasks: see Book.

@@ -84,12 +84,11 @@ void Fleet::strike() {
   const std::string in_hand = std::to_string(member.in_hand) + " tasks in hand";
   switch (strikes_++ % 4) {
     case 1:
-      // What is left of a lease that is renewed every third of its time is more than this.
-      freeze(member, demo_lease * 6 / 10);
+      freeze(member, demo_lock_ttl + 700ms);
       news_.last = who + "frozen with " + in_hand + ", longer than locks last";
       return;
     case 3:
-      freeze(member, demo_lease + milliseconds{500 + random_() % 500});
+      freeze(member, demo_lease + milliseconds{300 + random_() % 500});
       news_.last = who + "frozen with " + in_hand + ", longer than leases last";
       return;
     default:
