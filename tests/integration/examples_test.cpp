@@ -96,7 +96,9 @@ TEST(ReadmeTest, ItsCodeIsThatOfTheExamples) {
       EXPECT_NE(all_code.find(code_of(block)), std::string::npos) << block;
       ++blocks;
     }
-    if (line.starts_with("#include")) EXPECT_NE(examples.find(line), std::string::npos) << line;
+    if (line.starts_with("#include")) {
+      EXPECT_NE(examples.find(line), std::string::npos) << line;
+    }
     inside = line.starts_with("```") ? line == "```cpp" : inside;
     block = line == "```cpp" ? "" : block + line + "\n";
   }
@@ -120,7 +122,7 @@ TEST(DocumentationTest, ItsLinksLeadSomewhere) {
     }
   }
   ASSERT_GT(pages.size(), 8U);
-  const std::regex link(R"(\]\(([^)#:]+)(#[^)]*)?\))");  // with a colon: elsewhere
+  const std::regex link(R"(\]\(([^)#: ]+)(#[^)]*)?\))");  // with a colon: elsewhere
   for (const auto& page : pages) {
     const std::string text = text_of(page);
     for (std::sregex_iterator i(text.begin(), text.end(), link), end; i != end; ++i) {
