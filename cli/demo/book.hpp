@@ -10,8 +10,8 @@
 
 namespace leasehold::cli {
 
-/// What a task does to an account.
-struct Entry {
+/// What a booking does to an account.
+struct Booking {
   std::int64_t account = 0;
   std::int64_t balance = 0;  ///< the new one
   FencingToken token;        ///< of the lock on the account
@@ -19,15 +19,23 @@ struct Entry {
 
 /// What is in the book at the end.
 struct Totals {
-  std::uint64_t effects = 0;
+  std::uint64_t effects = 0;  ///< bookings and notes
   std::uint64_t tasks_with_effect = 0;
+  std::uint64_t bookings = 0;
   std::int64_t sum_of_balances = 0;
   std::uint64_t tokens_not_growing = 0;
 };
 
-/// Accounts, in the database of the tasks: what the tasks of the demo have an effect on. Reading a
-/// balance and writing the next one are two transactions; nothing but the lock on the account keeps
-/// two from doing it at once. Thread-safe.
+/// Accounts and notes, in the database of the tasks: what the tasks of the demo have an effect on.
+/// Each of the two has one guard, so that the book shows when that one fails:
+///
+/// A booking reads a balance in one transaction and writes the next one in another. Nothing but the
+/// lock on the account, and its fence, keeps two tasks from doing it at once.
+///
+/// A note is only written, by somebody who leases tasks by hand and is not told of a loss. Nothing
+/// but the version of its task keeps one whose lease was taken away from writing it a second time.
+///
+/// Thread-safe.
 class Book {
  public:
   /// For the database of the queue.
@@ -39,12 +47,13 @@ class Book {
 
   /// Read to be changed under a lock with this token: whoever held the lock before can not write
   /// from now on. Without that, an earlier holder that comes back late could still write between
-  /// this reading and enter(), and its entry would be overwritten. Throws StaleToken.
+  /// this reading and book(), and its booking would be overwritten. Throws StaleToken.
   virtual std::int64_t balance(std::int64_t account, FencingToken token) = 0;
 
   /// The effect of a task and its completion, in one transaction. Throws LeaseLost if the task is
   /// not ours any more, StaleToken if the lock is not: then nothing has happened.
-  virtual void enter(Task& task, const Entry& entry) = 0;
+  virtual void book(Task& task, const Booking& booking) = 0;
+  virtual void note(TaskLease& lease) = 0;
 
   virtual Totals totals() = 0;
 

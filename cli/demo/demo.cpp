@@ -61,11 +61,13 @@ DemoOptions parse(const DemoFlags& flags) {
           ? std::random_device{}() % 10'000
           : static_cast<std::uint64_t>(parse_number("--seed", flags.seed, 0, 1'000'000'000));
   // So long that the work lasts for about as long as the killing, whatever the numbers are.
-  const auto threads = options.workers * options.worker.concurrency;
-  options.worker.work = milliseconds{
-      std::clamp<std::int64_t>(static_cast<std::int64_t>(threads) * options.chaos / 1ms * 7 / 10 /
-                                   static_cast<std::int64_t>(options.tasks),
-                               1, 1'000)};
+  const auto threads = options.workers * options.worker.concurrency * 2;
+  // So many that a lock is free most of the time.
+  options.worker.accounts = std::max<std::int64_t>(100, 4 * static_cast<std::int64_t>(threads));
+  options.worker.work =
+      milliseconds{std::clamp<std::int64_t>(static_cast<std::int64_t>(threads) * options.chaos /
+                                                1ms / 2 / static_cast<std::int64_t>(options.tasks),
+                                            1, 1'000)};
   return options;
 }
 
@@ -119,9 +121,11 @@ class Daemon {
     try {
       // A task that meets a killed worker again and again is none that kills its workers.
       recovered_ += Recovery{queue_, {.max_crashes = 1'000'000}}.run_once().tasks.size();
+      std::uint64_t completed = 0;
       for (const TaskCount& count : queue_.counts(tasks_ + 1)) {
-        if (count.state == TaskState::completed) completed_ = count.number;
+        if (count.state == TaskState::completed) completed += count.number;
       }
+      completed_ = completed;
     } catch (const Error& error) {  // a frozen worker may be in the way: the next round is soon
       const std::lock_guard guard(mutex_);
       error_ = error.what();
@@ -149,12 +153,12 @@ struct Ledger {
 
   std::uint64_t lost() const { return tasks - std::min(tasks, book.tasks_with_effect); }
   std::uint64_t doubled() const { return book.effects - book.tasks_with_effect; }
-  /// Each effect adds 1 to a balance that was read before: what is missing was overwritten by
+  /// Each booking adds 1 to a balance that was read before: what is missing was overwritten by
   /// somebody who held the same lock.
   std::uint64_t lock_violations() const {
-    const auto effects = static_cast<std::int64_t>(book.effects);
+    const auto bookings = static_cast<std::int64_t>(book.bookings);
     return book.tokens_not_growing +
-           static_cast<std::uint64_t>(std::abs(effects - book.sum_of_balances));
+           static_cast<std::uint64_t>(std::abs(bookings - book.sum_of_balances));
   }
   bool exactly_once() const { return lost() == 0 && doubled() == 0 && book.effects == tasks; }
   bool as_promised() const {
@@ -177,14 +181,16 @@ class Display {
 
   void title(const Stores& stores) const {
     if (silent_) return;
-    std::cout << terminal_.paint(Colour::bold, "leasehold demo") << ": " << options_.workers
-              << " worker processes, " << with_commas(options_.tasks) << " tasks, "
-              << options_.worker.accounts << " accounts behind locks\n"
-              << "locks in " << fit(stores.locks_where(), 60) << "\n"
-              << "tasks in " << fit(stores.tasks_where(), 60) << "\n"
-              << "Each task adds 1 to an account. Workers are killed (SIGKILL) or frozen\n"
-              << "(SIGSTOP) at random all the while; seed " << options_.seed << ".\n\n"
-              << std::flush;
+    std::cout
+        << terminal_.paint(Colour::bold, "leasehold demo") << ": " << options_.workers
+        << " worker processes, " << with_commas(options_.tasks) << " tasks, "
+        << options_.worker.accounts << " accounts behind locks\n"
+        << "locks in " << fit(stores.locks_where(), 60) << "\n"
+        << "tasks in " << fit(stores.tasks_where(), 60) << "\n"
+        << "Every other task adds 1 to an account, the rest leave a note. Workers are killed\n"
+        << "(SIGKILL) or frozen (SIGSTOP) at random all the while; seed " << options_.seed
+        << ".\n\n"
+        << std::flush;
   }
 
   void show(const FleetNews& fleet, const Daemon& daemon) {
@@ -218,7 +224,7 @@ class Display {
                   static_cast<unsigned long long>(fleet.kills),
                   static_cast<unsigned long long>(fleet.freezes),
                   static_cast<unsigned long long>(daemon.recovered()),
-                  static_cast<unsigned long long>(fleet.stale_writes_refused));
+                  static_cast<unsigned long long>(fleet.stale_writes_refused()));
     return line;
   }
 
@@ -243,8 +249,10 @@ class Display {
 };
 
 void add_tasks_to_do(const Stores& stores, std::uint64_t number) {
+  std::vector<NewTask> tasks(number, {.type = booking_type, .max_attempts = 1'000'000});
+  for (std::size_t i = 1; i < tasks.size(); i += 2) tasks[i].type = note_type;
   TaskQueue queue = stores.tasks();
-  queue.enqueue(std::vector<NewTask>(number, {.type = "booking", .max_attempts = 1'000'000}));
+  queue.enqueue(tasks);
 }
 
 /// Until everything is done, or it can not be any more.
@@ -254,7 +262,7 @@ void run_fleet(Fleet& fleet, const Daemon& daemon, const DemoOptions& options, D
   const auto began = steady_clock::now();
   const auto end_of_chaos = began + options.chaos;
   const auto give_up = end_of_chaos + 2min;
-  const auto pause = [&] { return milliseconds{300 + random() % 500}; };
+  const auto pause = [&] { return milliseconds{250 + random() % 400}; };
   auto next_strike = began + pause();
   while (!daemon.all_done() && steady_clock::now() < give_up) {
     const auto now = steady_clock::now();
@@ -279,7 +287,9 @@ void tell(const Session& session, const Ledger& ledger, const DemoOptions& optio
                     {"kills", ledger.fleet.kills},
                     {"freezes", ledger.fleet.freezes},
                     {"leases_recovered", ledger.recovered},
-                    {"stale_writes_refused", ledger.fleet.stale_writes_refused},
+                    {"stale_writes_refused", ledger.fleet.stale_writes_refused()},
+                    {"refused_by_version", ledger.fleet.refused_by_version},
+                    {"refused_by_token", ledger.fleet.refused_by_token},
                     {"effects", ledger.book.effects},
                     {"exactly_once", ledger.exactly_once()},
                     {"doubled", ledger.doubled()},
@@ -289,22 +299,23 @@ void tell(const Session& session, const Ledger& ledger, const DemoOptions& optio
                     {"as_promised", ledger.as_promised()}});
     return;
   }
-  const auto line = [&](const char* name, std::uint64_t number, const char* what,
+  const auto line = [&](const char* name, std::uint64_t number, const std::string& what,
                         Colour colour = Colour::plain) {
     char start[64];
     std::snprintf(start, sizeof start, "  %-22s %8s", name, with_commas(number).c_str());
     std::cout << session.terminal.paint(colour, start)
-              << (*what == '\0' ? "" : "  " + session.terminal.paint(Colour::dim, what)) << "\n";
+              << (what.empty() ? "" : "  " + session.terminal.paint(Colour::dim, what)) << "\n";
   };
   const auto verdict = [](bool good) { return good ? Colour::green : Colour::red; };
   std::cout << session.terminal.paint(Colour::bold, "The ledger") << "\n";
   line("tasks", ledger.tasks, "added before the first worker started");
   line("executions", ledger.fleet.executions, "handlers begun, also those that were killed");
   line("kills", ledger.fleet.kills, "processes ended by SIGKILL");
-  line("freezes", ledger.fleet.freezes, "processes stopped, longer than leases last");
+  line("freezes", ledger.fleet.freezes, "stopped for longer than locks or leases last");
   line("leases recovered", ledger.recovered, "taken back from the dead and the frozen");
-  line("stale writes refused", ledger.fleet.stale_writes_refused,
-       "of those who came back too late");
+  line("stale writes refused", ledger.fleet.stale_writes_refused(),
+       with_commas(ledger.fleet.refused_by_version) + " by task version, " +
+           with_commas(ledger.fleet.refused_by_token) + " by fencing token");
   line("effects", ledger.book.effects,
        ledger.exactly_once() ? "exactly one for each task" : "NOT one for each task",
        verdict(ledger.exactly_once()));
@@ -363,7 +374,7 @@ ExitCode run_demo(Session& session, const DemoFlags& flags) {
 }
 
 struct WorkerFlags {
-  std::string concurrency = "4";
+  std::string concurrency = "2";
   std::string accounts = "100";
   std::string work = "50ms";
 };
@@ -374,7 +385,7 @@ void add_worker(Commands& commands) {
     return run_demo_worker(session.stores,
                            {.concurrency = static_cast<std::size_t>(
                                 parse_number("--concurrency", flags->concurrency, 1, 64)),
-                            .accounts = parse_number("--accounts", flags->accounts, 1, 1'000),
+                            .accounts = parse_number("--accounts", flags->accounts, 1, 10'000),
                             .work = parse_duration("--work", flags->work, 0ms, 1h)});
   });
   app.add_option("--concurrency", flags->concurrency);
@@ -392,10 +403,13 @@ void add_demo(Commands& commands) {
        .summary = "Workers are killed before your eyes, and nothing is lost or done twice",
        .details =
            "Starts worker processes on stores of its own, kills and freezes them at random while "
-           "they work, and shows how their tasks are recovered. Each task adds 1 to an account: it "
-           "takes the account's lock, reads the balance, and writes the new one in the same "
-           "transaction that completes the task. In the end the ledger says whether each task had "
-           "its effect exactly once and whether two ever held a lock; exit code 1 if not.\n\n"
+           "they work, and shows how their tasks are recovered. Half of the tasks add 1 to an "
+           "account: they take its lock, read the balance, work, and write the new balance, with "
+           "the lock's fencing token. The others work and leave a note; only the version of the "
+           "task keeps a worker that comes back too late from leaving a second one. Both write in "
+           "the same transaction that completes the task. In the end the ledger says whether each "
+           "task had its effect exactly once and whether two ever held a lock; exit code 1 if "
+           "not.\n\n"
            "Needs nothing by default: the stores are files of SQLite in a temporary directory. "
            "With "
            "--on servers it starts a private Redis and PostgreSQL from the programs that are "

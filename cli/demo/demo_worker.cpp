@@ -4,12 +4,14 @@
 #include <unistd.h>
 
 #include <thread>
+#include <vector>
 
 #include "book.hpp"
 #include "leasehold/errors.hpp"
 #include "leasehold/lock_client.hpp"
 #include "leasehold/worker.hpp"
 #include "support/random.hpp"
+#include "support/sleep.hpp"
 #include "worker/signals.hpp"
 
 namespace leasehold::cli {
@@ -22,19 +24,38 @@ void tell(WorkerNews news) {
   [[maybe_unused]] const auto written = ::write(STDOUT_FILENO, &letter, 1);
 }
 
-/// Adds 1 to the account of a task, under the account's lock.
+/// Makes the entries of tasks in the book.
 class Clerk {
  public:
   Clerk(LockClient& locks, Book& book, const DemoWorkerOptions& options)
       : locks_(locks), book_(book), options_(options) {}
 
-  void handle(Task& task) {
+  /// Adds 1 to the account of the task, under the account's lock.
+  void book(Task& task) {
+    handle([&] {
+      const std::int64_t account = task.id().value / 2 % options_.accounts;
+      auto lock = locks_.acquire(Book::resource(account), {.ttl = demo_lock_ttl, .wait = 250ms});
+      // Perhaps its holder was killed: something else can be done until its lease ends.
+      if (!lock) throw RetryLater(250ms);
+      const std::int64_t balance = book_.balance(account, lock->token());
+      work();
+      book_.book(task, {account, balance + 1, lock->token()});
+    });
+  }
+
+  void note(TaskLease& lease) {
+    handle([&] {
+      work();
+      book_.note(lease);
+    });
+  }
+
+ private:
+  template <typename Entry>
+  static void handle(const Entry& make_entry) {
     tell(WorkerNews::started);
     try {
-      // Half to one and a half times as long as the average. Nobody in here heeds stop_token(): a
-      // worker that comes back too late shall try to write all the same, and be refused.
-      std::this_thread::sleep_for(options_.work * (0.5 + random_share()));
-      book_in(task, task.id().value % options_.accounts);
+      make_entry();
       tell(WorkerNews::done);
     } catch (const LeaseLost&) {
       tell(WorkerNews::lease_lost);
@@ -48,20 +69,27 @@ class Clerk {
     }
   }
 
- private:
-  void book_in(Task& task, std::int64_t account) {
-    auto lock = locks_.acquire(Book::resource(account), {.ttl = demo_lease, .wait = 250ms});
-    // Perhaps its holder was killed: something else can be done until its lease ends.
-    if (!lock) throw RetryLater(250ms);
-    const std::int64_t balance = book_.balance(account, lock->token());
-    std::this_thread::sleep_for(1ms);  // time for others to come in, if they could
-    book_.enter(task, {account, balance + 1, lock->token()});
-  }
+  /// Half to one and a half times as long as the average. Nobody in here heeds stop_token() or
+  /// lost(): a worker that comes back too late shall try to write all the same, and be refused.
+  void work() const { std::this_thread::sleep_for(options_.work * (0.5 + random_share())); }
 
   LockClient& locks_;
   Book& book_;
   const DemoWorkerOptions& options_;
 };
+
+/// What a Worker does, in its simplest form: no heartbeat, so nothing tells of a lost lease either.
+void lease_notes(TaskQueue& queue, Clerk& clerk, std::size_t at_once, const std::stop_token& stop) {
+  while (!stop.stop_requested()) {
+    try {
+      auto leases = queue.lease({.types = {note_type}, .limit = at_once, .duration = demo_lease});
+      if (leases.empty()) sleep_for(100ms, stop);
+      for (TaskLease& lease : leases) clerk.note(lease);
+    } catch (const std::exception&) {  // refused, or the store is busy: others come next
+      sleep_for(20ms, stop);
+    }
+  }
+}
 
 }  // namespace
 
@@ -76,8 +104,15 @@ ExitCode run_demo_worker(const Stores& stores, const DemoWorkerOptions& options)
   const auto book = Book::open(stores.task_uri(), queue);
   Clerk clerk(locks, *book, options);
   Worker worker{queue, {.concurrency = options.concurrency, .lease = demo_lease, .stop_grace = 1s}};
-  worker.on("booking", [&](Task& task) { clerk.handle(task); });
-  std::jthread thread([&](const std::stop_token& stop) { worker.run(stop); });
+  worker.on(booking_type, [&](Task& task) { clerk.book(task); });
+  std::vector<std::jthread> threads;
+  threads.emplace_back([&](const std::stop_token& stop) { worker.run(stop); });
+  // So few that they are done in a small part of their lease.
+  const std::size_t at_once = options.work < demo_lease / 20 ? 2 : 1;
+  for (std::size_t i = 0; i < options.concurrency; ++i) {
+    threads.emplace_back(
+        [&, at_once](const std::stop_token& stop) { lease_notes(queue, clerk, at_once, stop); });
+  }
   signals.wait();
   return ExitCode::done;
 }

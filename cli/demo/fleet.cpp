@@ -46,9 +46,8 @@ void Fleet::hear(Member& member) {
     }
     if (member.in_hand > 0) --member.in_hand;
     if (news == WorkerNews::done) ++news_.done;
-    if (news == WorkerNews::lease_lost || news == WorkerNews::stale_token) {
-      ++news_.stale_writes_refused;
-    }
+    if (news == WorkerNews::lease_lost) ++news_.refused_by_version;
+    if (news == WorkerNews::stale_token) ++news_.refused_by_token;
   }
 }
 
@@ -83,20 +82,29 @@ void Fleet::strike() {
   const std::string who = "worker " + std::to_string(index + 1) + " (pid " +
                           std::to_string(member.process->pid()) + ") ";
   const std::string in_hand = std::to_string(member.in_hand) + " tasks in hand";
-  if (random_() % 4 == 0) {
-    const milliseconds time = demo_lease + milliseconds{500 + random_() % 1'000};
-    member.process->pause();
-    member.frozen = true;
-    member.frozen_until = steady_clock::now() + time;
-    ++news_.freezes;
-    news_.last = who + "frozen with " + in_hand + ", longer than its leases last";
-    return;
+  switch (strikes_++ % 4) {
+    case 1:
+      freeze(member, demo_lock_ttl + 700ms);
+      news_.last = who + "frozen with " + in_hand + ", longer than locks last";
+      return;
+    case 3:
+      freeze(member, demo_lease + milliseconds{300 + random_() % 500});
+      news_.last = who + "frozen with " + in_hand + ", longer than leases last";
+      return;
+    default:
+      member.process->kill(SIGKILL);
+      member.process->wait(10s);
+      ++news_.kills;
+      news_.last = who + "killed with " + in_hand;
+      replace(index);
   }
-  member.process->kill(SIGKILL);
-  member.process->wait(10s);
-  ++news_.kills;
-  news_.last = who + "killed with " + in_hand;
-  replace(index);
+}
+
+void Fleet::freeze(Member& member, milliseconds time) {
+  member.process->pause();
+  member.frozen = true;
+  member.frozen_until = steady_clock::now() + time;
+  ++news_.freezes;
 }
 
 void Fleet::wake_all() {

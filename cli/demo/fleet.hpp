@@ -18,10 +18,13 @@ struct FleetNews {
   std::uint64_t done = 0;
   std::uint64_t kills = 0;
   std::uint64_t freezes = 0;
-  std::uint64_t stale_writes_refused = 0;
-  std::uint64_t running = 0;  ///< handlers, now
+  std::uint64_t refused_by_version = 0;  ///< of a task
+  std::uint64_t refused_by_token = 0;    ///< of a lock
+  std::uint64_t running = 0;             ///< handlers, now
   std::uint64_t unexpected_ends = 0;
   std::string last;  ///< the latest misfortune, for people
+
+  std::uint64_t stale_writes_refused() const { return refused_by_version + refused_by_token; }
 };
 
 /// Worker processes, and their bad luck.
@@ -32,7 +35,8 @@ class Fleet {
 
   /// Hears what the workers say, wakes those that were frozen long enough, replaces the dead.
   void look_after();
-  /// Kills a worker (SIGKILL) or freezes one for longer than its leases last (SIGSTOP).
+  /// Kills a worker (SIGKILL) or freezes one (SIGSTOP), by turns: for longer than its locks last,
+  /// but not its leases, or for longer than both. So each guard is put to the test several times.
   void strike();
   /// No worker is frozen after this.
   void wake_all();
@@ -53,10 +57,12 @@ class Fleet {
   void start(Member& member) const;
   void hear(Member& member);
   void replace(std::size_t index);
+  void freeze(Member& member, std::chrono::milliseconds time);
 
   const harness::ProcessOptions how_to_start_;
   std::minstd_rand random_;
   std::vector<Member> members_;
+  std::uint64_t strikes_ = 0;
   FleetNews news_;
 };
 

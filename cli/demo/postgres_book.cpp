@@ -30,21 +30,29 @@ class PostgresBook final : public Book {
     return balance.as<std::int64_t>();
   }
 
-  void enter(Task& task, const Entry& entry) override {
+  void book(Task& task, const Booking& booking) override {
     pqxx::work transaction{connection()};
-    fence(transaction, resource(entry.account), entry.token);
-    transaction.exec_params(std::string(demo_sql::set_balance.text), entry.account, entry.balance);
-    transaction.exec_params(std::string(demo_sql::add_effect.text), task.id().value, entry.account,
-                            static_cast<std::int64_t>(entry.token.value));
+    fence(transaction, resource(booking.account), booking.token);
+    transaction.exec_params(std::string(demo_sql::set_balance.text), booking.account,
+                            booking.balance);
+    transaction.exec_params(std::string(demo_sql::add_booking.text), task.id().value,
+                            booking.account, static_cast<std::int64_t>(booking.token.value));
     complete_in(transaction, task);
+    transaction.commit();
+  }
+
+  void note(TaskLease& lease) override {
+    pqxx::work transaction{connection()};
+    transaction.exec_params(std::string(demo_sql::add_note.text), lease.id().value);
+    complete_in(transaction, lease);
     transaction.commit();
   }
 
   Totals totals() override {
     pqxx::nontransaction transaction{connection()};
     const auto row = transaction.exec(std::string(demo_sql::totals.text))[0];
-    return {row[0].as<std::uint64_t>(), row[1].as<std::uint64_t>(), row[2].as<std::int64_t>(),
-            row[3].as<std::uint64_t>()};
+    return {row[0].as<std::uint64_t>(), row[1].as<std::uint64_t>(), row[2].as<std::uint64_t>(),
+            row[3].as<std::int64_t>(), row[4].as<std::uint64_t>()};
   }
 
  private:

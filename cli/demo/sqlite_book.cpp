@@ -67,21 +67,29 @@ class SqliteBook final : public Book {
     return balance;
   }
 
-  void enter(Task& task, const Entry& entry) override {
+  void book(Task& task, const Booking& booking) override {
     transact(queue_, [&](sqlite3* db) {
-      fence(db, resource(entry.account), entry.token);
-      run(db, demo_sql::set_balance.text, {entry.account, entry.balance});
-      run(db, demo_sql::add_effect.text,
-          {task.id().value, entry.account, static_cast<std::int64_t>(entry.token.value)});
+      fence(db, resource(booking.account), booking.token);
+      run(db, demo_sql::set_balance.text, {booking.account, booking.balance});
+      run(db, demo_sql::add_booking.text,
+          {task.id().value, booking.account, static_cast<std::int64_t>(booking.token.value)});
       complete_in(db, task);
+    });
+  }
+
+  void note(TaskLease& lease) override {
+    transact(queue_, [&](sqlite3* db) {
+      run(db, demo_sql::add_note.text, {lease.id().value});
+      complete_in(db, lease);
     });
   }
 
   Totals totals() override {
     Row row;
     transact(queue_, [&](sqlite3* db) { row = run(db, demo_sql::totals.text); });
-    return {static_cast<std::uint64_t>(row.at(0)), static_cast<std::uint64_t>(row.at(1)), row.at(2),
-            static_cast<std::uint64_t>(row.at(3))};
+    return {static_cast<std::uint64_t>(row.at(0)), static_cast<std::uint64_t>(row.at(1)),
+            static_cast<std::uint64_t>(row.at(2)), row.at(3),
+            static_cast<std::uint64_t>(row.at(4))};
   }
 
  private:

@@ -1,9 +1,15 @@
-// The examples do what their documentation says. They use fixed names, so they get a Redis of their
-// own.
+// The examples do what their documentation says, and the documentation shows code of the examples.
+// They use fixed names, so they get a Redis of their own.
 #include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <regex>
+#include <sstream>
 
 #include "tests/support/process.hpp"
 #include "tests/support/redis_server.hpp"
+#include "tests/support/temp_dir.hpp"
 
 namespace leasehold::testing {
 namespace {
@@ -53,6 +59,78 @@ INSTANTIATE_TEST_SUITE_P(
                               {"ledger and archive are ours", "writing beside two readers: no",
                                "writing alone: yes"}}),
     [](const auto& example) { return example.param.program; });
+
+std::filesystem::path source() { return LEASEHOLD_SOURCE_DIR; }
+
+std::string text_of(const std::filesystem::path& file) {
+  std::ostringstream text;
+  text << std::ifstream(file).rdbuf();
+  return text.str();
+}
+
+/// Lines without what they begin with: in a function, code stands further to the right. Those that
+/// say `#include` stand elsewhere in a program.
+std::string code_of(const std::string& text) {
+  std::istringstream lines(text);
+  std::string code = "\n";
+  for (std::string line; std::getline(lines, line);) {
+    const auto begin = line.find_first_not_of(' ');
+    if (begin == std::string::npos || line.starts_with("#include")) continue;
+    code += line.substr(begin) + "\n";
+  }
+  return code;
+}
+
+TEST(ReadmeTest, ItsCodeIsThatOfTheExamples) {
+  std::string examples;
+  for (const auto& file : std::filesystem::directory_iterator(source() / "examples")) {
+    if (file.path().extension() == ".cpp") examples += text_of(file);
+  }
+  const std::string all_code = code_of(examples);
+  std::istringstream lines(text_of(source() / "README.md"));
+  std::string block;
+  bool inside = false;
+  int blocks = 0;
+  for (std::string line; std::getline(lines, line);) {
+    if (inside && line == "```") {
+      EXPECT_NE(all_code.find(code_of(block)), std::string::npos) << block;
+      ++blocks;
+    }
+    if (line.starts_with("#include")) {
+      EXPECT_NE(examples.find(line), std::string::npos) << line;
+    }
+    inside = line.starts_with("```") ? line == "```cpp" : inside;
+    block = line == "```cpp" ? "" : block + line + "\n";
+  }
+  EXPECT_GE(blocks, 3);
+}
+
+TEST(ReadmeTest, ItsCodeRunsWithoutAServer) {
+  const TempDir dir;
+  const std::string where = "sqlite:" + dir.path().string();
+  const Finished finished = run(
+      {.argv = {LEASEHOLD_EXAMPLES "/readme_example", where + "/locks.db", where + "/tasks.db"}});
+  EXPECT_TRUE(finished.status.success()) << finished.output;
+  EXPECT_EQ(finished.output, "charged 42\nrendered {\"id\":7}\n");
+}
+
+TEST(DocumentationTest, ItsLinksLeadSomewhere) {
+  std::vector<std::filesystem::path> pages;
+  for (const auto& folder : {source(), source() / "docs"}) {
+    for (const auto& file : std::filesystem::directory_iterator(folder)) {
+      if (file.path().extension() == ".md") pages.push_back(file.path());
+    }
+  }
+  ASSERT_GT(pages.size(), 8U);
+  const std::regex link(R"(\]\(([^)#: ]+)(#[^)]*)?\))");  // with a colon: elsewhere
+  for (const auto& page : pages) {
+    const std::string text = text_of(page);
+    for (std::sregex_iterator i(text.begin(), text.end(), link), end; i != end; ++i) {
+      EXPECT_TRUE(std::filesystem::exists(page.parent_path() / (*i)[1].str()))
+          << page << " links to " << (*i)[1];
+    }
+  }
+}
 
 }  // namespace
 }  // namespace leasehold::testing

@@ -132,6 +132,17 @@ TEST_P(TaskJoinTest, TheHandleDoesNotWaitForItsOwnTransaction) {
   EXPECT_EQ(queue.get(task.id)->state, TaskState::completed);
 }
 
+TEST_P(TaskJoinTest, ProgressAfterTheCompletionIsRefused) {
+  const auto task = queue.enqueue({.type = "t"});
+  auto lease = lease_one(queue);
+  in_transaction(queue, [&](const OwnTransaction& transaction) {
+    transaction.complete_in(lease);
+    const std::string refused = refusal([&] { lease.progress("1"); });
+    EXPECT_TRUE(contains(refused, "after complete_in()")) << refused;
+  });
+  EXPECT_EQ(queue.get(task.id)->state, TaskState::completed);
+}
+
 TEST_P(TaskJoinTest, AStaleTokenIsRefused) {
   const auto write = [&](FencingToken token) {
     in_transaction(queue, [&](const OwnTransaction& transaction) {

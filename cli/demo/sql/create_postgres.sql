@@ -4,6 +4,6 @@ CREATE TABLE demo_accounts (id bigint PRIMARY KEY, balance bigint NOT NULL);
 CREATE TABLE demo_effects (
   seq bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
   task bigint NOT NULL,
-  account bigint NOT NULL,
-  token bigint NOT NULL
+  account bigint, -- of a booking; null for a note
+  token bigint
 );

@@ -4,6 +4,6 @@ CREATE TABLE demo_accounts (id integer PRIMARY KEY, balance integer NOT NULL);
 CREATE TABLE demo_effects (
   seq integer PRIMARY KEY AUTOINCREMENT,
   task integer NOT NULL,
-  account integer NOT NULL,
-  token integer NOT NULL
+  account integer, -- of a booking; null for a note
+  token integer
 );

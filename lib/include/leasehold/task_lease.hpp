@@ -105,6 +105,7 @@ class TaskLease {
   LeaseWrite extend(std::chrono::milliseconds duration);
 
   /// Stores how far the work has come: JSON, at most TaskQueueOptions::largest_payload bytes.
+  /// Not after complete_in() (InvalidArgument): it would wait for the caller's own transaction.
   LeaseWrite progress(std::string_view json);
 
   /// Done. `result`: JSON, or empty for none; lost if completed tasks are deleted at once.

@@ -205,6 +205,10 @@ std::vector<TaskId> QueueCore::extend(std::span<TaskLease> leases) {
 
 LeaseWrite QueueCore::progress(TaskLease::State& lease, std::string_view json) {
   if (lease.stage == TaskLease::State::Stage::ended) return LeaseWrite::stale;
+  if (lease.stage == TaskLease::State::Stage::handed_over) {
+    throw InvalidArgument("progress of task " + std::to_string(lease.task.key.id.value) +
+                          " after complete_in(): its row is locked by that transaction");
+  }
   const auto write = progress(lease.task.key, json);
   if (write == LeaseWrite::stale) {
     lost(lease, "progress");

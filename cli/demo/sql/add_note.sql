@@ -1,0 +1,2 @@
+-- $1 task
+INSERT INTO demo_effects (task) VALUES ($1)
