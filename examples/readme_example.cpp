@@ -43,6 +43,22 @@ void work_on_tasks(const std::string& uri, const std::stop_token& stop) {
   worker.run(stop);                             // renewals, batches, graceful stop included
 }
 
+void send(const std::string& payload) {
+  std::cout << "sent " << payload << "\n";
+  done.request_stop();
+}
+
+void without_a_server() {
+  leasehold::LockClient locks{"sqlite::memory:"};  // in a unit test: milliseconds
+  leasehold::TaskQueue tasks{"sqlite::memory:"};   // or sqlite:jobs.db, for one machine
+  tasks.enqueue({.type = "mail", .payload = R"({"to":"you"})"});
+  leasehold::Worker worker{tasks, {.concurrency = 2}};
+  worker.on("mail", [](leasehold::Task& task) { send(task.payload()); });  // then worker.run(stop)
+
+  done = {};
+  worker.run(done.get_token());
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -53,6 +69,7 @@ int main(int argc, char** argv) {
   try {
     charge_under_a_lock(argv[1]);
     work_on_tasks(argv[2], done.get_token());
+    without_a_server();
     return 0;
   } catch (const leasehold::Error& error) {
     std::cerr << error.what() << "\n";

@@ -102,7 +102,7 @@ TEST(ReadmeTest, ItsCodeIsThatOfTheExamples) {
     inside = line.starts_with("```") ? line == "```cpp" : inside;
     block = line == "```cpp" ? "" : block + line + "\n";
   }
-  EXPECT_GE(blocks, 3);
+  EXPECT_EQ(blocks, 4);
 }
 
 TEST(ReadmeTest, ItsCodeRunsWithoutAServer) {
@@ -111,7 +111,7 @@ TEST(ReadmeTest, ItsCodeRunsWithoutAServer) {
   const Finished finished = run(
       {.argv = {LEASEHOLD_EXAMPLES "/readme_example", where + "/locks.db", where + "/tasks.db"}});
   EXPECT_TRUE(finished.status.success()) << finished.output;
-  EXPECT_EQ(finished.output, "charged 42\nrendered {\"id\":7}\n");
+  EXPECT_EQ(finished.output, "charged 42\nrendered {\"id\":7}\nsent {\"to\":\"you\"}\n");
 }
 
 TEST(DocumentationTest, ItsLinksLeadSomewhere) {
