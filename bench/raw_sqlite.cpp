@@ -4,6 +4,7 @@
 #include <fstream>
 #include <sstream>
 #include <stdexcept>
+#include <utility>
 
 namespace leasehold::bench {
 
@@ -33,6 +34,15 @@ RawSqlite::Statement::Statement(RawSqlite& database, std::string_view sql) {
 }
 
 std::int64_t RawSqlite::Statement::run(std::initializer_list<Value> values) {
+  std::int64_t first = -1;
+  bool any = false;
+  run(values, [&](sqlite3_stmt* row) {
+    if (!std::exchange(any, true)) first = sqlite3_column_int64(row, 0);
+  });
+  return first;
+}
+
+void RawSqlite::Statement::bind(std::initializer_list<Value> values) {
   int index = 0;
   for (const Value& value : values) {
     ++index;
@@ -44,15 +54,11 @@ std::int64_t RawSqlite::Statement::run(std::initializer_list<Value> values) {
                           SQLITE_UTF8);
     }
   }
-  std::int64_t first = -1;
-  int code = sqlite3_step(statement_.get());
-  if (code == SQLITE_ROW) {
-    first = sqlite3_column_int64(statement_.get(), 0);
-    while (code == SQLITE_ROW) code = sqlite3_step(statement_.get());
-  }
+}
+
+void RawSqlite::Statement::finish(int code) {
   sqlite3_reset(statement_.get());
   if (code != SQLITE_DONE) throw std::runtime_error("raw SQLite: " + std::to_string(code));
-  return first;
 }
 
 std::string raw_sqlite_sql(const std::string& name) {

@@ -26,8 +26,19 @@ class RawSqlite {
     Statement(RawSqlite& database, std::string_view sql);
     /// Executes it to its end; returns the first column of the first row, or -1.
     std::int64_t run(std::initializer_list<Value> values = {});
+    /// Executes it to its end, with `on_row(sqlite3_stmt*)` for each row.
+    template <class OnRow>
+    void run(std::initializer_list<Value> values, OnRow&& on_row) {
+      bind(values);
+      int code = SQLITE_ROW;
+      while ((code = sqlite3_step(statement_.get())) == SQLITE_ROW) on_row(statement_.get());
+      finish(code);
+    }
 
    private:
+    void bind(std::initializer_list<Value> values);
+    void finish(int code);
+
     struct Finalize {
       void operator()(sqlite3_stmt* statement) const { sqlite3_finalize(statement); }
     };

@@ -1,6 +1,8 @@
 #include <leasehold/task_queue.hpp>
 #include <mutex>
 #include <stdexcept>
+#include <string>
+#include <vector>
 
 #include "duel.hpp"
 #include "embedded_cases/cases.hpp"
@@ -23,38 +25,46 @@ class RawQueue {
     return static_cast<std::size_t>(count_.run()) < depth;
   }
 
-  std::size_t drain(std::size_t batch) { return batch == 1 ? drain_one() : drain_many(batch); }
+  std::size_t drain(std::size_t batch) {
+    const std::vector<Leased> tasks = lease(batch);
+    complete(tasks);
+    return tasks.size();
+  }
 
  private:
+  struct Leased {
+    std::int64_t id;
+    std::int64_t version;
+    std::string payload;
+  };
+
   static int make_table(RawSqlite& database) {
     database.execute(raw_sqlite_sql("task_table.sql"));
     return 0;
   }
 
-  /// Two statements, each a transaction by itself.
-  std::size_t drain_one() {
-    std::int64_t id = 0;
-    {
-      const std::lock_guard guard(mutex_);
-      id = lease_.run({std::string_view("worker"), 1'000, 1});
-    }
+  /// One statement, a transaction by itself.
+  std::vector<Leased> lease(std::size_t batch) {
+    std::vector<Leased> tasks;
+    tasks.reserve(batch);
     const std::lock_guard guard(mutex_);
-    complete_.run({id});
-    return 1;
+    lease_.run({std::string_view("worker"), 1'000, static_cast<std::int64_t>(batch)},
+               [&](sqlite3_stmt* row) {
+                 tasks.push_back({sqlite3_column_int64(row, 0), sqlite3_column_int64(row, 1),
+                                  reinterpret_cast<const char*>(sqlite3_column_text(row, 2))});
+               });
+    if (tasks.size() != batch) throw std::runtime_error("the raw table ran dry");
+    return tasks;
   }
 
-  std::size_t drain_many(std::size_t batch) {
-    std::int64_t first = 0;
-    {
-      const std::lock_guard guard(mutex_);
-      first = lease_.run({std::string_view("worker"), 1'000, static_cast<std::int64_t>(batch)});
-    }
+  void complete(const std::vector<Leased>& tasks) {
     const std::lock_guard guard(mutex_);
-    begin_.run();
-    // They are in order and nobody else takes from between.
-    for (std::size_t i = 0; i < batch; ++i) complete_.run({first + static_cast<std::int64_t>(i)});
-    commit_.run();
-    return batch;
+    if (tasks.size() > 1) begin_.run();
+    for (const Leased& task : tasks) {
+      complete_.run({task.id, task.version});
+      if (database_.changes() != 1) throw std::runtime_error("a raw lease was lost");
+    }
+    if (tasks.size() > 1) commit_.run();
   }
 
   std::mutex mutex_;

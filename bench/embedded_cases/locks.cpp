@@ -24,19 +24,26 @@ class RawLocks {
   explicit RawLocks(const std::string& path)
       : database_(path, RawSqlite::Sync::normal), table_(make_table(database_)) {}
 
-  /// Two statements, each a transaction by itself.
   void acquire_and_release(std::string_view name) {
     constexpr std::string_view owner = "0123456789abcdef0123456789abcdef";
-    {
-      const std::lock_guard guard(mutex_);
-      acquire_.run({name, owner, 30'000, 0});
-    }
+    if (acquire(name, owner) < 1) throw std::runtime_error("raw lock not acquired");
     const std::lock_guard guard(mutex_);
     release_.run({name, owner});
     if (database_.changes() != 1) throw std::runtime_error("raw lock not released");
   }
 
  private:
+  /// Returns the token, which whoever has the lock has to know. One statement with RETURNING would
+  /// take longer than these four.
+  std::int64_t acquire(std::string_view name, std::string_view owner) {
+    const std::lock_guard guard(mutex_);
+    begin_.run();
+    acquire_.run({name, owner, 30'000, 0});
+    const std::int64_t token = database_.changes() == 1 ? token_.run({name}) : -1;
+    commit_.run();
+    return token;
+  }
+
   static int make_table(RawSqlite& database) {
     database.execute(raw_sqlite_sql("lock_table.sql"));
     return 0;
@@ -45,7 +52,10 @@ class RawLocks {
   std::mutex mutex_;
   RawSqlite database_;
   int table_;  // made before anything is prepared
+  RawSqlite::Statement begin_{database_, "BEGIN IMMEDIATE"};
+  RawSqlite::Statement commit_{database_, "COMMIT"};
   RawSqlite::Statement acquire_{database_, raw_sqlite_sql("lock_acquire.sql")};
+  RawSqlite::Statement token_{database_, raw_sqlite_sql("lock_token.sql")};
   RawSqlite::Statement release_{database_, raw_sqlite_sql("lock_release.sql")};
 };
 

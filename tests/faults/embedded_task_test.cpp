@@ -1,15 +1,19 @@
-// The faults of tasks in a SQLite file: clocks that jump, machines that start anew, many processes
-// that are killed.
+// The faults of tasks in a SQLite file: clocks that jump, machines that start anew, files that are
+// refused, many processes that are killed.
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <filesystem>
+#include <fstream>
 #include <memory>
 #include <random>
+#include <sstream>
 #include <string>
 #include <thread>
 #include <vector>
 
 #include "tests/integration/every_store_fixture.hpp"
+#include "tests/support/as_ordinary_user.hpp"
 #include "tests/support/process.hpp"
 
 namespace leasehold {
@@ -31,6 +35,9 @@ class EmbeddedTaskTest : public EveryStoreTest {
     return done.output;
   }
 
+  static std::filesystem::path file() { return uri().substr(std::string("sqlite:").size()); }
+
+  using Reason = ServerRefused::Reason;
   TaskQueue queue{uri()};
 };
 INSTANTIATE_TEST_SUITE_P(Stores, EmbeddedTaskTest, ::testing::Values(Store::sqlite_file), name_of);
@@ -74,6 +81,59 @@ TEST_P(EmbeddedTaskTest, LeasesOfAnEarlierStartOfTheMachineHaveExpired) {
   ASSERT_EQ(report.tasks.size(), 1U);
   EXPECT_EQ(report.tasks[0].id, task.id);
   EXPECT_EQ(lease.complete(), LeaseWrite::stale);
+}
+
+/// Why TaskQueue does not open it; it has to name the file and to say this.
+ServerRefused::Reason refusal(const std::filesystem::path& file, const std::string& word) {
+  try {
+    TaskQueue queue{"sqlite:" + file.string()};
+    queue.enqueue({.type = "t"});
+  } catch (const ServerRefused& error) {
+    EXPECT_NE(std::string(error.what()).find(file.string()), std::string::npos) << error.what();
+    EXPECT_NE(std::string(error.what()).find(word), std::string::npos) << error.what();
+    return error.reason();
+  }
+  ADD_FAILURE() << file << " was opened";
+  return ServerRefused::Reason::other;
+}
+
+TEST_P(EmbeddedTaskTest, AFileThatIsNotOursIsRefusedAndLeftAsItIs) {
+  const testing::TempDir dir;
+  const auto letter = dir.path() / "letter";
+  const std::string text = "This is a letter to my grandmother. " + std::string(4'000, '.');
+  std::ofstream(letter) << text;
+  EXPECT_EQ(refusal(letter, "not a SQLite database"), Reason::wrong_type);
+  std::stringstream read;
+  read << std::ifstream(letter).rdbuf();
+  EXPECT_EQ(read.str(), text);
+
+  const auto letters = dir.path() / "letters.db";
+  OwnTransaction{connect_to(letters).get()}.execute("CREATE TABLE letters (text)");
+  EXPECT_EQ(refusal(letters, "another program"), Reason::wrong_type);
+  OwnTransaction{connect_to(letters).get()}.execute("INSERT INTO letters VALUES ('still there')");
+
+  EXPECT_EQ(refusal(dir.path(), "this is a folder"), Reason::wrong_type);
+}
+
+TEST_P(EmbeddedTaskTest, AFileOfANewerLeaseholdIsRefused) {
+  sql("UPDATE leasehold_schema SET version = 1000 WHERE kind = 'tasks'");
+  EXPECT_EQ(refusal(file(), "version 1000"), Reason::newer_schema);
+}
+
+TEST_P(EmbeddedTaskTest, AReadOnlyFileOrFolderIsRefused) {
+  using std::filesystem::perms;
+  queue.enqueue({.type = "t"});
+  std::filesystem::permissions(file(), perms{0444});
+  std::filesystem::permissions(file().parent_path(), perms{0555});
+  {
+    const testing::AsOrdinaryUser user;
+    EXPECT_EQ(refusal(file(), "read-only"), Reason::read_only);
+    EXPECT_EQ(refusal(file().parent_path() / "new.db", "may not write into its folder"),
+              Reason::permission);
+  }
+  std::filesystem::permissions(file().parent_path(), perms{0755});
+  std::filesystem::permissions(file(), perms{0644});
+  lease_one(queue).complete();
 }
 
 TEST_P(EmbeddedTaskTest, AFullFileIsRefusedAndNothingHappened) {

@@ -1,5 +1,6 @@
 // Random work on locks while processes are killed and paused, Redis loses its data or stands still,
-// and connections break; then the history of it all is checked, rule by rule.
+// connections break, and files are kept locked; then the history of it all is checked, rule by
+// rule.
 //
 // LEASEHOLD_HISTORY_SEED repeats a choice of work and faults, LEASEHOLD_HISTORY_DIR keeps the
 // files.
@@ -23,7 +24,9 @@
 
 #include "tests/history/history_checker.hpp"
 #include "tests/history/lock_workload.hpp"
+#include "tests/support/eventually.hpp"
 #include "tests/support/fault_proxy.hpp"
+#include "tests/support/lock_stores.hpp"
 #include "tests/support/process.hpp"
 #include "tests/support/redis_server.hpp"
 #include "tests/support/temp_dir.hpp"
@@ -60,23 +63,51 @@ class HistoryDir {
   std::filesystem::path path_;
 };
 
-/// Redis, a bad way to it, and what can happen to both.
-class Server {
- public:
-  explicit Server(const std::filesystem::path& history) : recorder_(history, "test") {}
+using Fault = std::function<void()>;
+using Random = std::mt19937_64;
 
-  std::string uri() const { return redis_.uri(); }
-  std::string uri_through_proxy() const { return redis_.uri_through(proxy_.port()); }
+milliseconds between(int least, int most, Random& random) {
+  return milliseconds{std::uniform_int_distribution<int>{least, most}(random)};
+}
+
+/// Where the locks are, and what can happen to it.
+class Place {
+ public:
+  explicit Place(const std::filesystem::path& history) : recorder_(history, "test") {}
+  virtual ~Place() = default;
+
+  virtual std::string uri() const = 0;
+  virtual std::string uri_of_a_bad_way() const { return uri(); }
+  virtual std::vector<Fault> faults(Random& random) = 0;
   const Recorder& recorder() const { return recorder_; }
+
+ private:
+  Recorder recorder_;
+};
+
+/// Redis, and a bad way to it.
+class Server : public Place {
+ public:
+  using Place::Place;
+
+  std::string uri() const override { return redis_.uri(); }
+  std::string uri_of_a_bad_way() const override { return redis_.uri_through(proxy_.port()); }
+  std::vector<Fault> faults(Random& random) override {
+    return {[this] { flush(); },
+            [this] {
+              redis_.command({"SCRIPT", "FLUSH"});
+            },
+            [this] { lose_data([this] { redis_.restart(Data::lost); }); },
+            [this] { proxy_.cut(); },
+            [this, &random] { blackhole(between(20, 400, random)); },
+            [this, &random] { pause(between(20, 300, random)); }};
+  }
 
   void flush() {
     lose_data([this] { redis_.command({"FLUSHALL"}); });
   }
-  void restart_without_data() {
-    lose_data([this] { redis_.restart(Data::lost); });
-  }
-  void flush_scripts() { redis_.command({"SCRIPT", "FLUSH"}); }
-  void cut() { proxy_.cut(); }
+
+ private:
   void blackhole(milliseconds time) {
     proxy_.blackhole(true);
     std::this_thread::sleep_for(time);
@@ -87,8 +118,6 @@ class Server {
     std::this_thread::sleep_for(time);
     redis_.resume();
   }
-
- private:
   void lose_data(const std::function<void()>& lose) {
     Event event;
     event.op = Op::data_loss;
@@ -97,21 +126,70 @@ class Server {
       if (phase == Phase::ok) lose();
       event.phase = phase;
       event.time = history_now();
-      recorder_.record(event);
+      recorder().record(event);
     }
   }
 
   RedisServer redis_;
   FaultProxy proxy_{redis_.port()};
-  Recorder recorder_;
 };
+
+/// SQLite, in a file or in the memory of this process.
+class Embedded : public Place {
+ public:
+  Embedded(StoreKind kind, const std::filesystem::path& history)
+      : Place(history), uri_(*sqlite::parse_sqlite_uri(uri_in(kind))) {}
+
+  std::string uri() const override { return uri_.display(); }
+  std::vector<Fault> faults(Random& random) override {
+    if (uri_.kind != sqlite::SqliteUri::Kind::file) return {[] {}};  // nobody gets at it
+    return {[this, &random] { keep_locked(between(20, 400, random)); }, [this] { checkpoint(); }};
+  }
+
+ private:
+  std::string uri_in(StoreKind kind) const {
+    return kind == StoreKind::sqlite_file ? "sqlite:" + (dir_.path() / "locks.db").string()
+                                          : "sqlite::memory:" + random_hex(8);
+  }
+
+  /// For longer than some calls are patient.
+  void keep_locked(milliseconds time) const {
+    sqlite::Connection connection{uri_};
+    const auto begun = [&] {
+      try {
+        connection.begin_immediate();
+        return true;
+      } catch (const sqlite::Busy&) {
+        return false;
+      }
+    };
+    ASSERT_TRUE(eventually(begun, seconds{60}));
+    std::this_thread::sleep_for(time);
+    connection.rollback();
+  }
+
+  void checkpoint() const {
+    try {
+      sqlite::Connection{uri_}.pragma("PRAGMA wal_checkpoint(TRUNCATE)");
+    } catch (const sqlite::Busy&) {  // another time
+    }
+  }
+
+  const TempDir dir_;
+  const sqlite::SqliteUri uri_;
+};
+
+std::unique_ptr<Place> make_place(StoreKind kind, const std::filesystem::path& history) {
+  if (kind == StoreKind::redis) return std::make_unique<Server>(history);
+  return std::make_unique<Embedded>(kind, history);
+}
 
 /// Processes that work, and what can happen to them.
 class Crew {
  public:
-  Crew(Server& server, std::filesystem::path history, std::mt19937_64& random,
-       const std::string& prefix, PlantedBug bug = PlantedBug::none)
-      : server_(server), history_(std::move(history)), random_(random), prefix_(prefix), bug_(bug) {
+  Crew(const Place& place, std::filesystem::path history, Random& random, const std::string& prefix,
+       PlantedBug bug = PlantedBug::none)
+      : place_(place), history_(std::move(history)), random_(random), prefix_(prefix), bug_(bug) {
     for (std::size_t i = 0; i < size; ++i) members_.push_back(start(i));
   }
 
@@ -125,7 +203,7 @@ class Crew {
     event.process = members_[i].name;
     event.grant = event.lock = "-";
     event.op = Op::kill;
-    server_.recorder().record(event);
+    place_.recorder().record(event);
     members_[i] = start(i);
   }
 
@@ -156,7 +234,7 @@ class Crew {
   Member start(std::size_t i) {
     const std::string name = prefix_ + std::to_string(++started_);
     // Some have a bad way to Redis, the others see what that leads to.
-    const std::string uri = i % 2 == 0 ? server_.uri_through_proxy() : server_.uri();
+    const std::string uri = i % 2 == 0 ? place_.uri_of_a_bad_way() : place_.uri();
     return {name, std::make_unique<Process>(std::vector<std::string>{
                       LEASEHOLD_TEST_PROGRAMS "/lock_history_program", uri, history_.string(), name,
                       std::to_string(random_()), "5", to_string(bug_)})};
@@ -164,9 +242,9 @@ class Crew {
 
   static constexpr std::size_t size = 4;
 
-  Server& server_;
+  const Place& place_;
   const std::filesystem::path history_;
-  std::mt19937_64& random_;
+  Random& random_;
   const std::string prefix_;
   const PlantedBug bug_;
   int started_ = 0;
@@ -176,12 +254,12 @@ class Crew {
 /// The same in this process, where ThreadSanitizer sees both ends: each client is a "process".
 class Clients {
  public:
-  Clients(const Server& server, const std::filesystem::path& history, std::mt19937_64& random,
+  Clients(const Place& place, const std::filesystem::path& history, Random& random,
           const std::string& prefix, PlantedBug bug = PlantedBug::none,
           FencedRegister::Guard guard = FencedRegister::Guard::token) {
     for (int i = 0; i < 3; ++i) {
       LockWorkload workload;
-      workload.uri = i == 0 ? server.uri_through_proxy() : server.uri();
+      workload.uri = i == 0 ? place.uri_of_a_bad_way() : place.uri();
       workload.directory = history;
       workload.process = prefix + std::to_string(i);
       workload.seed = random();
@@ -203,10 +281,8 @@ class Clients {
   std::vector<std::future<void>> clients_;
 };
 
-using Fault = std::function<void()>;
-
 /// Each fault once in random order, then at random, until there is enough to check.
-void let_things_happen(const std::vector<Fault>& faults, std::mt19937_64& random,
+void let_things_happen(const std::vector<Fault>& faults, Random& random,
                        const std::filesystem::path& history, std::size_t operations) {
   const auto begin = steady_clock::now();
   const auto deadline = begin + seconds{240};
@@ -286,43 +362,53 @@ class LockHistory : public ::testing::Test {
  protected:
   LockHistory() { std::cout << "LEASEHOLD_HISTORY_SEED=" << seed << std::endl; }
 
-  milliseconds between(int least, int most) {
-    return milliseconds{std::uniform_int_distribution<int>{least, most}(random)};
-  }
-
-  std::vector<Fault> server_faults() {
-    return {[this] { server.flush(); },
-            [this] { server.flush_scripts(); },
-            [this] { server.restart_without_data(); },
-            [this] { server.cut(); },
-            [this] { server.blackhole(between(20, 400)); },
-            [this] { server.pause(between(20, 300)); }};
-  }
-
   const std::uint64_t seed = chosen_seed();
-  std::mt19937_64 random{seed};
+  Random random{seed};
   HistoryDir dir;
-  Server server{dir.path()};
 };
 
-TEST_F(LockHistory, ManyProcessesBreakNoRule) {
-  Crew crew{server, dir.path(), random, "p"};
-  std::vector<Fault> faults = server_faults();
+class LockHistoryOfEveryStore : public LockHistory,
+                                public ::testing::WithParamInterface<StoreKind> {
+ protected:
+  /// A file takes longer than Redis, and it has fewer ways to fail.
+  std::size_t operations(std::size_t in_redis) const {
+    return GetParam() == StoreKind::redis ? in_redis : in_redis / 4;
+  }
+
+  const std::unique_ptr<Place> place = make_place(GetParam(), dir.path());
+};
+
+class LockHistoryOfProcesses : public LockHistoryOfEveryStore {};
+
+TEST_P(LockHistoryOfProcesses, BreaksNoRule) {
+  Crew crew{*place, dir.path(), random, "p"};
+  std::vector<Fault> faults = place->faults(random);
   for (int i = 0; i < 3; ++i) {
     faults.emplace_back([&] { crew.kill_one(); });
-    faults.emplace_back([&] { crew.pause_one(between(20, 600)); });
+    faults.emplace_back([&] { crew.pause_one(between(20, 600, random)); });
   }
-  let_things_happen(faults, random, dir.path(), 20'100);
+  let_things_happen(faults, random, dir.path(), operations(20'100));
   crew.finish();
-  expect_no_violation(dir.path(), 20'000);
+  expect_no_violation(dir.path(), operations(20'000));
 }
 
-TEST_F(LockHistory, ManyThreadsBreakNoRule) {
-  Clients clients{server, dir.path(), random, "c"};
-  let_things_happen(server_faults(), random, dir.path(), 5'100);
+INSTANTIATE_TEST_SUITE_P(Stores, LockHistoryOfProcesses,
+                         ::testing::Values(StoreKind::redis, StoreKind::sqlite_file),
+                         [](const auto& test) { return to_name(test.param); });
+
+class LockHistoryOfThreads : public LockHistoryOfEveryStore {};
+
+TEST_P(LockHistoryOfThreads, BreaksNoRule) {
+  Clients clients{*place, dir.path(), random, "c"};
+  let_things_happen(place->faults(random), random, dir.path(), operations(5'100));
   clients.finish();
-  expect_no_violation(dir.path(), 5'000);
+  expect_no_violation(dir.path(), operations(5'000));
 }
+
+INSTANTIATE_TEST_SUITE_P(Stores, LockHistoryOfThreads,
+                         ::testing::Values(StoreKind::redis, StoreKind::sqlite_file,
+                                           StoreKind::sqlite_memory),
+                         [](const auto& test) { return to_name(test.param); });
 
 // What the checker is worth: it sees bugs that were put there.
 
@@ -351,13 +437,19 @@ struct Planted {
   std::set<Rule> rules;  // what it breaks first depends on chance
 };
 
-class LockHistoryWithABug : public LockHistory, public ::testing::WithParamInterface<Planted> {};
+class LockHistoryInRedis : public LockHistory {
+ protected:
+  Server server{dir.path()};
+};
+
+class LockHistoryWithABug : public LockHistoryInRedis,
+                            public ::testing::WithParamInterface<Planted> {};
 
 TEST_P(LockHistoryWithABug, IsFound) {
   const auto found = work_until_found(GetParam().rules, server, dir.path(), [&](int round) {
     Clients clients{server, dir.path(), random, "r" + std::to_string(round) + "c", GetParam().bug};
     for (int i = 0; i < 4; ++i) {
-      std::this_thread::sleep_for(between(150, 400));
+      std::this_thread::sleep_for(between(150, 400, random));
       server.flush();
     }
     clients.finish();
@@ -379,7 +471,7 @@ INSTANTIATE_TEST_SUITE_P(
         Planted{PlantedBug::renewal_without_compare, {Rule::freed_by_another, Rule::two_writers}}),
     [](const auto& test) { return to_string(test.param.bug); });
 
-TEST_F(LockHistory, ARegisterThatTrustsTheLockAloneLosesUpdates) {
+TEST_F(LockHistoryInRedis, ARegisterThatTrustsTheLockAloneLosesUpdates) {
   const auto found = work_until_found({Rule::lost_update}, server, dir.path(), [&](int round) {
     Clients clients{server,           dir.path(),
                     random,           "r" + std::to_string(round) + "c",
@@ -391,14 +483,14 @@ TEST_F(LockHistory, ARegisterThatTrustsTheLockAloneLosesUpdates) {
   EXPECT_FALSE(found.contains(Rule::two_writers)) << "the lock itself was right";
 }
 
-TEST_F(LockHistory, AReleaseWithoutCompareIsFoundAmongProcesses) {
+TEST_F(LockHistoryInRedis, AReleaseWithoutCompareIsFoundAmongProcesses) {
   const std::set<Rule> rules{Rule::freed_by_another, Rule::two_writers};
   const auto found = work_until_found(rules, server, dir.path(), [&](int round) {
     Crew crew{server, dir.path(), random, "r" + std::to_string(round) + "p",
               PlantedBug::release_without_compare};
     std::this_thread::sleep_for(milliseconds{500});
     crew.kill_one();
-    crew.pause_one(between(20, 600));
+    crew.pause_one(between(20, 600, random));
     crew.finish();
   });
   EXPECT_TRUE(found.contains(Rule::freed_by_another) || found.contains(Rule::two_writers));

@@ -11,6 +11,7 @@
 
 #include "leasehold/errors.hpp"
 #include "sqlite/sqlite_lock_store.hpp"
+#include "tests/support/as_ordinary_user.hpp"
 #include "tests/support/lock_stores.hpp"
 #include "tests/support/message_of.hpp"
 #include "tests/support/process.hpp"
@@ -196,6 +197,10 @@ TEST_F(SqliteLockFaultsTest, FileThatIsNotOursIsRefused) {
   fs::remove(file);
   EXPECT_EQ(refusal("sqlite:" + (dir.path() / "no" / "folder").string()), Reason::other);
   EXPECT_EQ(refusal("sqlite:" + dir.path().string()), Reason::wrong_type);
+
+  // The tables of another program, as SQLite has them.
+  sqlite::Connection{*sqlite::parse_sqlite_uri(uri)}.execute_script("CREATE TABLE letters (text)");
+  EXPECT_EQ(refusal(uri), Reason::wrong_type);
 }
 
 TEST_F(SqliteLockFaultsTest, FileOfANewerLeaseholdIsRefused) {
@@ -203,24 +208,6 @@ TEST_F(SqliteLockFaultsTest, FileOfANewerLeaseholdIsRefused) {
   ask(*peek(uri), "UPDATE leasehold_schema SET version = 1000 WHERE kind = 'locks'");
   EXPECT_EQ(refusal(uri), Reason::newer_schema);
 }
-
-/// Root may write anywhere: an ordinary user has to try.
-class AsOrdinaryUser {
- public:
-  AsOrdinaryUser() {
-    if (!was_root_) return;
-    EXPECT_EQ(setegid(65'534), 0);
-    EXPECT_EQ(seteuid(65'534), 0);
-  }
-  ~AsOrdinaryUser() {
-    if (!was_root_) return;
-    EXPECT_EQ(seteuid(0), 0);
-    EXPECT_EQ(setegid(0), 0);
-  }
-
- private:
-  const bool was_root_ = geteuid() == 0;
-};
 
 TEST_F(SqliteLockFaultsTest, ReadOnlyFileOrFolderIsRefused) {
   LockClient{uri, as_new_runner()}.acquire("lock");

@@ -58,6 +58,7 @@ LockClientOptions client_options() {
   LockClientOptions options;
   options.redis.command_timeout = milliseconds{300};
   options.redis.connect_timeout = milliseconds{300};
+  options.sqlite_timeout = milliseconds{300};
   options.keep_stale_records = milliseconds{2'000};
   options.keep_counters = milliseconds{1'000};  // counters expire all the time
   options.logger =
@@ -65,8 +66,20 @@ LockClientOptions client_options() {
   return options;
 }
 
+/// A file has to be written to when it is opened, and somebody may be in the way for longer than
+/// the time-out.
+LockClient open_client(const std::string& uri) {
+  for (const auto deadline = steady_clock::now() + std::chrono::minutes{1};;) {
+    try {
+      return LockClient{uri, client_options()};
+    } catch (const Unavailable&) {
+      if (steady_clock::now() > deadline) throw;
+    }
+  }
+}
+
 LockClient make_client(const LockWorkload& workload) {
-  if (workload.bug == PlantedBug::none) return LockClient{workload.uri, client_options()};
+  if (workload.bug == PlantedBug::none) return open_client(workload.uri);
   const LockClientOptions options = client_options();
   return LockClient{plant(workload.bug, connect_redis(workload.uri, options.redis)), options};
 }

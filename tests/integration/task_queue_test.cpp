@@ -216,6 +216,40 @@ TEST_P(TaskQueueTest, BatchesNameTheStaleOnes) {
   EXPECT_EQ(queue.stats().stale_writes, 2U);
 }
 
+TEST_P(TaskQueueTest, ABatchThatIsDeletedNamesTheStaleOnesAndLeavesThemAlone) {
+  TaskQueue queue{uri(), {.retention = Retention::delete_at_once()}};
+  queue.enqueue(std::vector<NewTask>(10, {.type = "t"}));
+  auto leases = queue.lease({.types = {"t"}, .limit = 10});
+  ASSERT_EQ(leases.size(), 10U);
+  const TaskId cancelled = leases[2].id();
+  queue.cancel(cancelled);
+  const TaskId lost = leases[7].id();
+  expire(lost);
+  ASSERT_EQ(Recovery{queue}.run_once().tasks.size(), 1U);
+  auto others = lease_one(queue);
+  ASSERT_EQ(others.id(), lost);
+
+  EXPECT_EQ(queue.complete(leases), (std::vector{cancelled, lost}));
+  EXPECT_EQ(count("true"), 2);
+  EXPECT_EQ(queue.get(cancelled)->state, TaskState::cancelled);
+  EXPECT_EQ(others.complete(), LeaseWrite::accepted);
+}
+
+TEST_P(TaskQueueTest, ABatchTakesNothingFromBetweenItsTasks) {
+  TaskQueue queue{uri()};
+  for (int i = 0; i < 8; ++i) {
+    queue.enqueue({.type = "t"});
+    queue.enqueue({.type = "other"});
+    queue.enqueue({.type = "t", .priority = -1});
+  }
+  auto leases = queue.lease({.types = {"t"}, .limit = 12});
+  ASSERT_EQ(leases.size(), 12U);
+  EXPECT_EQ(count("state = 'leased'"), 12);
+  EXPECT_EQ(count("state = 'leased' AND type = 't' AND priority = 0"), 8);
+  EXPECT_EQ(count("state = 'leased' AND type = 't' AND priority = -1"), 4);
+  finish(queue, leases);
+}
+
 TEST_P(TaskQueueTest, ReleasesMany) {
   TaskQueue queue{uri()};
   queue.enqueue(std::vector<NewTask>(5, {.type = "t"}));

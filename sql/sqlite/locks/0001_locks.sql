@@ -6,8 +6,9 @@
 CREATE TABLE lock_claims (
   name        TEXT    NOT NULL,
   -- held; granted: by the line, until it is confirmed; waiting. In the order of the alphabet, so that
-  -- state < 'waiting' are those who have the lock.
-  state       TEXT    NOT NULL CHECK (state IN ('granted', 'held', 'waiting')),
+  -- state < 'waiting' are those who have the lock. With OR: for an IN list SQLite makes a table of its own,
+  -- in every INSERT and UPDATE.
+  state       TEXT    NOT NULL CHECK (state = 'granted' OR state = 'held' OR state = 'waiting'),
   owner       TEXT    NOT NULL,            -- 32 hex digits, new for each claim
   kind        TEXT    NOT NULL,            -- x: alone; s: shared; p: one of so many permits
   client      TEXT    NOT NULL,            -- who is to be told

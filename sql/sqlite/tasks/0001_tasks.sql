@@ -29,15 +29,17 @@ CREATE TABLE task_queue (
   result         TEXT,
   last_error     TEXT,
 
-  -- With OR: for an IN list SQLite makes a table of its own, in every INSERT and UPDATE.
-  CHECK (state = 'pending' OR state = 'leased' OR state = 'completed' OR state = 'dead' OR
-         state = 'cancelled'),
-  CHECK ((state = 'leased') = (lease_deadline IS NOT NULL)),
-  CHECK ((state = 'completed' OR state = 'dead' OR state = 'cancelled') = (finished_at IS NOT NULL))
+  -- One CASE: it is evaluated for every row that a lease or a renewal changes.
+  CHECK (CASE state WHEN 'pending'   THEN lease_deadline IS NULL AND finished_at IS NULL
+                    WHEN 'leased'    THEN lease_deadline IS NOT NULL AND finished_at IS NULL
+                    WHEN 'completed' THEN lease_deadline IS NULL AND finished_at IS NOT NULL
+                    WHEN 'dead'      THEN lease_deadline IS NULL AND finished_at IS NOT NULL
+                    WHEN 'cancelled' THEN lease_deadline IS NULL AND finished_at IS NOT NULL
+                    ELSE false END)
 );
 
--- In exactly the order of due.sql, and all that it reads.
-CREATE INDEX task_ready ON task_queue (type, priority DESC, run_at, id)
+-- In exactly the order of due.sql: every index ends with the id.
+CREATE INDEX task_ready ON task_queue (type, priority DESC, run_at)
   WHERE state = 'pending';
 
 -- By deadline: recovery, which mostly finds nothing, costs one look. A renewal moves one entry for it.

@@ -1,0 +1,2 @@
+-- ?1 name
+SELECT token FROM locks WHERE name = ?1
