@@ -66,8 +66,8 @@ LockClientOptions client_options() {
   return options;
 }
 
-/// A file has to be written to when it is opened, and somebody may be in the way for longer than
-/// the time-out.
+/// A file is looked at when it is opened, and others may be in the way for longer than the
+/// time-out.
 LockClient open_client(const std::string& uri) {
   for (const auto deadline = steady_clock::now() + std::chrono::minutes{1};;) {
     try {
