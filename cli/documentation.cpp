@@ -35,13 +35,15 @@ std::map<std::string, std::string> words_after(const Commands& commands) {
   return words;
 }
 
-/// One function for both shells: zsh runs it through bashcompinit.
-std::string completion_function(const Commands& commands) {
+/// Sets $follows to the words that may come next. `before` is how the shell calls the words between
+/// leasehold and the cursor; all else both shells understand.
+std::string find_what_follows(const Commands& commands, const std::string& before) {
   std::string out =
-      "_leasehold() {\n"
-      "  local word words= command= current=${COMP_WORDS[COMP_CWORD]}\n"
+      "  local word command= follows=\n"
       "  # The command so far: the words before the cursor that are no flags.\n"
-      "  for word in \"${COMP_WORDS[@]:1:COMP_CWORD-1}\"; do\n"
+      "  for word in " +
+      before +
+      "; do\n"
       "    case \"$command $word\" in\n";
   std::string known;
   for (const auto& [name, words] : words_after(commands)) {
@@ -52,24 +54,41 @@ std::string completion_function(const Commands& commands) {
   out += known + ") command=\"${command:+$command }$word\" ;;\n    esac\n  done\n";
   out += "  case $command in\n";
   for (const auto& [name, words] : words_after(commands)) {
-    out += "    \"" + name + "\") words=\"" + words + "\" ;;\n";
+    out += "    \"" + name + "\") follows=\"" + words + "\" ;;\n";
   }
-  out +=
-      "  esac\n"
-      "  COMPREPLY=($(compgen -W \"$words\" -- \"$current\"))\n"
-      "  # Nothing of ours: the name of a file, perhaps.\n"
-      "  [[ ${#COMPREPLY[@]} -gt 0 || $current == -* ]] || COMPREPLY=($(compgen -f -- "
-      "\"$current\"))\n"
-      "}\n";
-  return out;
+  return out + "  esac\n";
+}
+
+std::string bash_completion(const Commands& commands) {
+  return "_leasehold() {\n"
+         "  local current=${COMP_WORDS[COMP_CWORD]}\n" +
+         find_what_follows(commands, "\"${COMP_WORDS[@]:1:COMP_CWORD-1}\"") +
+         "  COMPREPLY=($(compgen -W \"$follows\" -- \"$current\"))\n"
+         "  # Nothing of ours: the name of a file, perhaps.\n"
+         "  [[ ${#COMPREPLY[@]} -gt 0 || $current == -* ]] || COMPREPLY=($(compgen -f -- "
+         "\"$current\"))\n"
+         "}\n"
+         "complete -F _leasehold leasehold\n";
+}
+
+std::string zsh_completion(const Commands& commands) {
+  return "#compdef leasehold\n"
+         "_leasehold() {\n" +
+         find_what_follows(commands, "\"${(@)words[2,CURRENT-1]}\"") +
+         "  # Nothing of ours: the name of a file, perhaps.\n"
+         "  compadd -- ${=follows} || [[ $PREFIX == -* ]] || _files\n"
+         "}\n"
+         "# From a directory of $fpath zsh runs this file as the function, at the first <TAB>.\n"
+         "if [[ $funcstack[1] == _leasehold ]]; then\n"
+         "  _leasehold\n"
+         "else\n"
+         "  compdef _leasehold leasehold\n"
+         "fi\n";
 }
 
 std::string completion(const Commands& commands, const std::string& shell) {
-  if (shell == "bash") return completion_function(commands) + "complete -F _leasehold leasehold\n";
-  if (shell == "zsh") {
-    return "#compdef leasehold\nautoload -U +X bashcompinit && bashcompinit\n" +
-           completion_function(commands) + "complete -F _leasehold leasehold\n";
-  }
+  if (shell == "bash") return bash_completion(commands);
+  if (shell == "zsh") return zsh_completion(commands);
   throw InvalidArgument("SHELL of " + worker::shown(shell) + ": allowed are bash and zsh");
 }
 

@@ -9,6 +9,8 @@
 local value, ttl = ARGV[1], tonumber(ARGV[2])
 local owner = owner_of(value)
 
+-- What settle() clears away without an advance() after it delays nobody: it had lapsed already, and
+-- whoever waits looks when it lapses, and once a second anyway (watch_line.lua).
 local holder, current = settle()
 if not holder then
   return 0

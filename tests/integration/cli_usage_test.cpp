@@ -264,8 +264,30 @@ TEST(CliUsageTest, BashCompletesCommandsAndFlags) {
   EXPECT_EQ(completions(dir, "leasehold locks r", 2), "release\n");
   EXPECT_EQ(completions(dir, "leasehold tasks purge --old", 3), "--older-than\n");
   EXPECT_EQ(completions(dir, "leasehold tasks list --state dead --lim", 5), "--limit\n");
-  const CliResult zsh = cli({"completion", "zsh"});
-  EXPECT_TRUE(zsh.out.starts_with("#compdef leasehold\n")) << zsh;
+}
+
+/// What zsh is offered after these words, when it runs the file as it does at the first <TAB>: as
+/// the body of the function. Only zsh's own part, which picks what fits, is not there.
+std::string zsh_completions(const TempDir& dir, const std::string& words, int current) {
+  const std::string script =
+      "fpath=(" + dir.path().string() +
+      "); autoload -U _leasehold; compadd() { shift; print -r -- $* }; words=(" + words +
+      "); CURRENT=" + std::to_string(current) + "; _leasehold 2>&1";
+  return testing::run({.argv = {"zsh", "-f", "-c", script}}).output;
+}
+
+TEST(CliUsageTest, ZshCompletesCommandsAndFlagsAtTheFirstTry) {
+  const TempDir dir;
+  const std::string script = cli({"completion", "zsh"}).out;
+  EXPECT_TRUE(script.starts_with("#compdef leasehold\n")) << script;
+  if (testing::run({.argv = {"sh", "-c", "command -v zsh"}}).output.empty()) {
+    GTEST_SKIP() << "zsh is not installed";
+  }
+  std::ofstream(dir.path() / "_leasehold") << script;
+  EXPECT_TRUE(zsh_completions(dir, "leasehold sta", 2).starts_with("completion demo enqueue "));
+  EXPECT_EQ(zsh_completions(dir, "leasehold tasks ''", 3), "list show retry cancel purge\n");
+  EXPECT_EQ(zsh_completions(dir, "leasehold version --j", 3), "--json --help\n");
+  EXPECT_EQ(zsh_completions(dir, "leasehold --json version --j", 4), "--json --help\n");
 }
 
 TEST(CliUsageTest, TheManualTellsOfEveryCommandAndFlag) {
