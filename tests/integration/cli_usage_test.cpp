@@ -280,9 +280,8 @@ TEST(CliUsageTest, ZshCompletesCommandsAndFlagsAtTheFirstTry) {
   const TempDir dir;
   const std::string script = cli({"completion", "zsh"}).out;
   EXPECT_TRUE(script.starts_with("#compdef leasehold\n")) << script;
-  if (testing::run({.argv = {"sh", "-c", "command -v zsh"}}).output.empty()) {
-    GTEST_SKIP() << "zsh is not installed";
-  }
+  ASSERT_NE(testing::run({.argv = {"sh", "-c", "command -v zsh"}}).output, "")
+      << "zsh is not installed (Debian package zsh; run ./dev setup)";
   std::ofstream(dir.path() / "_leasehold") << script;
   EXPECT_TRUE(zsh_completions(dir, "leasehold sta", 2).starts_with("completion demo enqueue "));
   EXPECT_EQ(zsh_completions(dir, "leasehold tasks ''", 3), "list show retry cancel purge\n");
