@@ -22,6 +22,7 @@ inline constexpr const char* exit_codes_text =
   2  the command line, the configuration or the input is wrong; nothing was done
   3  there is no such task or lock
   4  the store could not be reached; nothing was done, and trying again is safe
+     (in the middle of enqueue --from: it says from which line to go on)
   5  the answer was lost: it may have happened, so look before trying again)";
 
 /// Why a command ends, and what the user can do about it.

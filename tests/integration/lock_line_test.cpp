@@ -540,8 +540,8 @@ TEST_P(LockLineDriftTest, TimeOutInTheMiddleDoesNotDelayThoseBehind) {
 }
 
 TEST_P(LockLineDriftTest, HeadTimesOutWhileTheHolderRenewsAndTheNextWaitsOn) {
-  hold({.ttl = 1'500ms});
-  Waiter& head = start("head", {.wait = 2s});
+  hold({.ttl = 3s});
+  Waiter& head = start("head", {.wait = 4s});
   ASSERT_TRUE(eventually([&] { return line_length(client, name) == 1; }, patience));
   join("next");
   EXPECT_FALSE(head.got_it());
