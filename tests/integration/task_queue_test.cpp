@@ -356,7 +356,7 @@ TEST_P(TaskQueueTest, EnqueuesManyInOrder) {
   ASSERT_EQ(added.size(), tasks.size());
   EXPECT_TRUE(std::is_sorted(added.begin(), added.end(),
                              [](const auto& a, const auto& b) { return a.id < b.id; }));
-  for (const std::size_t i : {0, 500, 999}) {
+  for (const std::size_t i : {0U, 500U, 999U}) {
     EXPECT_EQ(queue.get(added[i].id)->payload, tasks[i].payload);
   }
 }

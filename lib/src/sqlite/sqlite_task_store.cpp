@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <limits>
-#include <ranges>
 #include <span>
 #include <stdexcept>
 #include <tuple>
@@ -201,8 +200,11 @@ class Claim {
       }
       return;
     }
-    const auto [first, last] = std::ranges::minmax(
-        std::views::transform(level, [](const LeasedTask& task) { return task.key.id.value; }));
+    const auto [lowest, highest] = std::minmax_element(
+        level.begin(), level.end(),
+        [](const LeasedTask& a, const LeasedTask& b) { return a.key.id.value < b.key.id.value; });
+    const std::int64_t first = lowest->key.id.value;
+    const std::int64_t last = highest->key.id.value;
     const bool one_after_another = last - first + 1 == std::ssize(level);
     const auto leased =
         one_after_another  // as in most queues, and faster
@@ -261,9 +263,9 @@ struct SomeAreStale {};
 /// Deletes them all, or throws SomeAreStale.
 void delete_finished(Connection& connection, std::span<const FinishedTask> tasks) {
   std::string versions = "{";
-  for (const auto& [id, version] : std::views::transform(tasks, &FinishedTask::key)) {
-    versions += (versions.size() > 1 ? ",\"" : "\"") + std::to_string(id.value) +
-                "\":" + std::to_string(version.value);
+  for (const FinishedTask& task : tasks) {
+    versions += (versions.size() > 1 ? ",\"" : "\"") + std::to_string(task.key.id.value) +
+                "\":" + std::to_string(task.key.version.value);
   }
   versions += '}';
   const auto deleted = connection.execute(task_sql::complete_and_delete_many, versions);
