@@ -24,7 +24,7 @@ std::vector<Case> cases() {
   using namespace leasehold::bench;
   std::vector<Case> all;
   for (const Where where : {Where::memory, Where::file}) {
-    for (const std::size_t threads : {1, 8}) {
+    for (const std::size_t threads : {1U, 8U}) {
       const std::string suffix = std::string(where == Where::memory ? "_memory_" : "_file_") +
                                  std::to_string(threads) + (threads == 1 ? "_thread" : "_threads");
       all.push_back({"locks" + suffix, where, threads, embedded_locks});

@@ -58,7 +58,7 @@ TEST(Combiner, ThoseWhoComeMeanwhileGoTogether) {
     gate.pass(numbers.size());
     for (Number* number : numbers) number->answer = -number->asked;
   });
-  std::vector<Number> numbers(6);
+  Number numbers[6];
   std::vector<std::jthread> threads;
   const auto submit = [&](int i) {
     numbers[i].asked = i;
@@ -88,7 +88,7 @@ TEST(Combiner, WhoMayNotJoinGoesLater) {
       number->answer = number->asked;
     }
   });
-  std::vector<Number> numbers(7);
+  Number numbers[7];
   std::vector<std::jthread> threads;
   for (int i = 0; i < 7; ++i) {
     numbers[i].asked = i;
@@ -109,7 +109,7 @@ TEST(Combiner, AnErrorReachesAllWhoWereInTheCall) {
     gate.pass(numbers.size());
     throw OutcomeUnknown("lost");
   });
-  std::vector<Number> numbers(4);
+  Number numbers[4];
   std::atomic<int> told{0};
   std::vector<std::jthread> threads;
   for (int i = 0; i < 4; ++i) {
@@ -139,7 +139,7 @@ TEST(Combiner, WhatIsRefusedForOneDoesNotHitTheOthers) {
     }
     for (Number* number : numbers) number->answer = number->asked;
   });
-  std::vector<Number> numbers(5);
+  Number numbers[5];
   std::atomic<int> refused{0};
   std::vector<std::jthread> threads;
   for (int i = 0; i < 5; ++i) {

@@ -33,7 +33,6 @@ constexpr std::array other_migrations{&other};
 
 constexpr EmbeddedText add_note{"add_note", "", "INSERT INTO notes (text) VALUES (?1)"};
 constexpr EmbeddedText count_notes{"count_notes", "", "SELECT count(*) FROM notes"};
-constexpr EmbeddedText notes{"notes", "", "SELECT id, text FROM notes ORDER BY id"};
 constexpr EmbeddedText echo{"echo", "", "SELECT ?1, ?2, ?3, ?4"};
 
 OpenOptions options_with(std::span<const EmbeddedText* const> migrations) {
