@@ -14,6 +14,7 @@
 
 #include "tests/integration/every_store_fixture.hpp"
 #include "tests/support/as_ordinary_user.hpp"
+#include "tests/support/faketime.hpp"
 #include "tests/support/process.hpp"
 
 namespace leasehold {
@@ -27,8 +28,8 @@ class EmbeddedTaskTest : public EveryStoreTest {
   static std::string with_wrong_clock(const std::string& offset, const std::string& what) {
     // A jump of the time of day leaves the monotonic clock alone.
     auto done = testing::run(
-        {.argv = {"faketime", "-f", offset,
-                  std::string(LEASEHOLD_TEST_PROGRAMS) + "/task_clock_program", uri(), what},
+        {.argv = testing::with_clock_off(
+             offset, {LEASEHOLD_TEST_PROGRAMS "/task_clock_program", uri(), what}),
          .env = {{"DONT_FAKE_MONOTONIC", "1"}, {"FAKETIME_DONT_FAKE_MONOTONIC", "1"}}});
     EXPECT_TRUE(done.status.success()) << done.output;
     while (done.output.ends_with('\n')) done.output.pop_back();

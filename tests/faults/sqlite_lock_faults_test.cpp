@@ -12,6 +12,7 @@
 #include "leasehold/errors.hpp"
 #include "sqlite/sqlite_lock_store.hpp"
 #include "tests/support/as_ordinary_user.hpp"
+#include "tests/support/faketime.hpp"
 #include "tests/support/lock_stores.hpp"
 #include "tests/support/message_of.hpp"
 #include "tests/support/process.hpp"
@@ -266,9 +267,8 @@ class SqliteLockClockTest : public SqliteLockFaultsTest,
                             public ::testing::WithParamInterface<std::string> {
  protected:
   std::string with_wrong_clock(std::vector<std::string> arguments) const {
-    std::vector<std::string> argv{"faketime", "-f", GetParam(), program, uri};
-    argv.insert(argv.end(), arguments.begin(), arguments.end());
-    auto done = run({.argv = std::move(argv),
+    arguments.insert(arguments.begin(), {program, uri});
+    auto done = run({.argv = with_clock_off(GetParam(), arguments),
                      .env = {{"FAKETIME_DONT_FAKE_MONOTONIC", "1"}, {"DONT_FAKE_MONOTONIC", "1"}}});
     EXPECT_TRUE(done.status.success()) << done.output;
     return done.output;
@@ -293,9 +293,10 @@ TEST_P(SqliteLockClockTest, NobodyGetsALockBecauseOfIt) {
     EXPECT_EQ(with_wrong_clock({"try", "shared"}), "busy\n");
   }
   // And the other way round.
-  Process holder({.argv = {"faketime", "-f", GetParam(),
-                           LEASEHOLD_TEST_PROGRAMS "/lock_holder_program", uri, "lock", "60000"},
-                  .env = {{"FAKETIME_DONT_FAKE_MONOTONIC", "1"}, {"DONT_FAKE_MONOTONIC", "1"}}});
+  Process holder(
+      {.argv = with_clock_off(
+           GetParam(), {LEASEHOLD_TEST_PROGRAMS "/lock_holder_program", uri, "lock", "60000"}),
+       .env = {{"FAKETIME_DONT_FAKE_MONOTONIC", "1"}, {"DONT_FAKE_MONOTONIC", "1"}}});
   ASSERT_TRUE(holder.read_line(patience).value_or("").starts_with("held "));
   const auto refused = client.acquire("lock", {.on_conflict = OnConflict::fail_fast});
   ASSERT_FALSE(refused);

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "tests/integration/task_fixture.hpp"
+#include "tests/support/faketime.hpp"
 #include "tests/support/process.hpp"
 
 namespace leasehold {
@@ -16,8 +17,8 @@ class TaskClockTest : public TaskTest, public ::testing::WithParamInterface<std:
   /// What the program says when its clock is off by the parameter.
   static std::string with_wrong_clock(const std::string& what) {
     auto done = testing::run(
-        {.argv = {"faketime", "-f", GetParam(),
-                  std::string(LEASEHOLD_TEST_PROGRAMS) + "/task_clock_program", uri(), what}});
+        {.argv = testing::with_clock_off(
+             GetParam(), {LEASEHOLD_TEST_PROGRAMS "/task_clock_program", uri(), what})});
     EXPECT_TRUE(done.status.success()) << done.output;
     while (done.output.ends_with('\n')) done.output.pop_back();
     return done.output;
