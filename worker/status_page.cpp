@@ -13,7 +13,7 @@ using std::chrono::milliseconds;
 using std::chrono::steady_clock;
 
 double seconds_between(SteadyTime from, SteadyTime to) {
-  return std::chrono::duration<double>(std::chrono::duration_cast<milliseconds>(to - from)).count();
+  return in_seconds(std::chrono::duration_cast<milliseconds>(to - from));
 }
 ordered_json seconds_or_null(const std::optional<milliseconds>& time) {
   return time ? ordered_json(in_seconds(*time)) : ordered_json();
