@@ -126,11 +126,11 @@ TEST_P(TaskQueueTest, ASmallLimitServesAllTypesInTurn) {
 
 // A worker looks for its types with a limit and for the others by turns.
 TEST_P(TaskQueueTest, TypesTakeTurnsWhateverElseIsLeasedBetween) {
-  TaskQueue queue{uri()};
   std::vector<NewTask> tasks(100, {.type = "noisy"});
   tasks.push_back({.type = "quiet"});
   for (const std::vector<std::string>& types :
        {std::vector<std::string>{"noisy", "quiet"}, {"quiet", "noisy"}}) {
+    TaskQueue queue{uri()};
     queue.enqueue(tasks);
     std::set<std::string> seen;
     for (int i = 0; i < 4; ++i) {
