@@ -448,6 +448,31 @@ TEST_F(ServerWorkerTest, ACompletionThatIsRefusedDoesNotKeepTheOthers) {
   EXPECT_TRUE(eventually([&] { return completed() == "20"; }, 60s)) << "it is tried again";
 }
 
+TEST_F(ServerWorkerTest, LargeResultsAreNotWrittenAllAtOnce) {
+  sql("CREATE TABLE leasehold.statements (bytes bigint);"
+      "CREATE FUNCTION leasehold.weigh() RETURNS trigger LANGUAGE plpgsql AS "
+      "$$ BEGIN INSERT INTO leasehold.statements SELECT sum(octet_length(result::text)) FROM new; "
+      "RETURN NULL; END $$;"
+      "CREATE TRIGGER weighed AFTER UPDATE ON leasehold.tasks REFERENCING NEW TABLE AS new "
+      "FOR EACH STATEMENT EXECUTE FUNCTION leasehold.weigh()");
+  constexpr int tasks = 3;
+  constexpr std::size_t bytes = 6 * 1024 * 1024;
+  TaskQueue large{uri(), {.largest_payload = bytes}};
+  large.enqueue(std::vector<NewTask>(tasks, {.type = "t"}));
+  Worker worker{large, {.concurrency = tasks}};
+  std::barrier all_have_theirs(tasks);  // so that they are settled together
+  const std::string result = '"' + std::string(bytes - 2, 'x') + '"';
+  worker.on("t", [&](Task& task) {
+    task.set_result(result);
+    all_have_theirs.arrive_and_wait();
+  });
+  const RunningWorker running{worker};
+  EXPECT_TRUE(eventually(
+      [&] { return sql("SELECT count(*) FROM leasehold.tasks WHERE state = 'completed'") == "3"; },
+      60s));
+  EXPECT_EQ(sql("SELECT max(bytes) <= 16 * 1024 * 1024 FROM leasehold.statements"), "t");
+}
+
 TEST_F(ServerWorkerTest, AnOpenTransactionOfOneHandlerDoesNotKeepTheOthersFromRenewal) {
   Worker worker{queue, {.concurrency = 2, .lease = 3s}};
   Signal handed_over;

@@ -16,7 +16,7 @@ using std::chrono::milliseconds;
 using Kind = TaskOutcome::Kind;
 
 /// Results in one statement: far below what a server takes.
-constexpr std::size_t most_bytes = 64 * 1024 * 1024;
+constexpr std::size_t most_bytes = 16 * 1024 * 1024;
 
 std::size_t bytes_of(const std::vector<TaskRunPtr>& runs) {
   return std::accumulate(
