@@ -232,6 +232,41 @@ TEST_P(TaskConcurrencyTest, ACrashInTheLastAttemptIsDead) {
   EXPECT_EQ(Recovery{queue}.run_once().dead, 1U);
 }
 
+// Each would hold the key that the other one wants next.
+TEST_F(TaskLocksTest, BatchesWithTheSameKeysInAnyOrderDoNotDeadlock) {
+  TaskQueue queue{uri()};
+  pqxx::connection connection{uri()};
+  pqxx::work transaction{connection};
+  enqueue_in(transaction, queue, {.type = "t", .unique_key = "a"});
+  std::vector<Enqueued> answers;
+  {
+    std::jthread other([&] {
+      answers = queue.enqueue(std::vector<NewTask>{{.type = "t", .unique_key = "c"},
+                                                   {.type = "t"},
+                                                   {.type = "t", .unique_key = "b"},
+                                                   {.type = "t", .unique_key = "a"}});
+    });
+    EXPECT_TRUE(eventually([&] {
+      return sql("SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query "
+                 "LIKE '%leasehold enqueue%' AND datname = current_database()") == "1";
+    }));
+    EXPECT_NO_THROW(enqueue_in(transaction, queue, {.type = "t", .unique_key = "b"}));
+    transaction.commit();
+  }
+  EXPECT_EQ(queue.stats().retries, 0U);
+  ASSERT_EQ(answers.size(), 4U);
+  using Outcome = Enqueued::Outcome;
+  EXPECT_EQ(answers[0].outcome, Outcome::added);
+  EXPECT_EQ(answers[1].outcome, Outcome::added);
+  EXPECT_EQ(answers[2].outcome, Outcome::exists);
+  EXPECT_EQ(answers[3].outcome, Outcome::exists);
+  EXPECT_LT(answers[0].id, answers[1].id) << "in order, whatever the order of the keys";
+  EXPECT_EQ(queue.get(answers[0].id)->unique_key, "c");
+  EXPECT_EQ(queue.get(answers[1].id)->unique_key, "");
+  EXPECT_EQ(queue.get(answers[2].id)->unique_key, "b");
+  EXPECT_EQ(queue.get(answers[3].id)->unique_key, "a");
+}
+
 TEST_F(TaskLocksTest, RecoveryPagesOnPastWhatIsLocked) {
   TaskQueue queue{uri()};
   queue.enqueue(std::vector<NewTask>(50, {.type = "t"}));

@@ -143,6 +143,18 @@ TEST_P(TaskJoinTest, ProgressAfterTheCompletionIsRefused) {
   EXPECT_EQ(queue.get(task.id)->state, TaskState::completed);
 }
 
+TEST_P(TaskJoinTest, RenewalAfterTheCompletionIsRefusedOrPassedOver) {
+  const auto task = queue.enqueue({.type = "t"});
+  auto lease = lease_one(queue);
+  in_transaction(queue, [&](const OwnTransaction& transaction) {
+    transaction.complete_in(lease);
+    const std::string refused = refusal([&] { lease.extend(); });
+    EXPECT_TRUE(contains(refused, "after complete_in()")) << refused;
+    EXPECT_TRUE(queue.extend({&lease, 1}).empty()) << "it is not stale either";
+  });
+  EXPECT_EQ(queue.get(task.id)->state, TaskState::completed);
+}
+
 TEST_P(TaskJoinTest, AStaleTokenIsRefused) {
   const auto write = [&](FencingToken token) {
     in_transaction(queue, [&](const OwnTransaction& transaction) {
@@ -334,6 +346,19 @@ TEST_F(ServerJoinTest, ErrorsAreOurs) {
       return false;  // the aborted transaction; the end of the connection has not arrived yet
     }
     return false;
+  }));
+}
+
+TEST_F(ServerJoinTest, WhatIsCommittedAtOnceMayHaveHappenedWhenTheConnectionIsLost) {
+  pqxx::nontransaction transaction{connection};
+  sql("SELECT pg_terminate_backend(" + std::to_string(connection.backendpid()) + ")");
+  EXPECT_TRUE(eventually([&] {
+    try {
+      enqueue_in(transaction, queue, {.type = "t"});
+    } catch (const OutcomeUnknown&) {
+      return true;
+    }
+    return false;  // the server has not looked up yet
   }));
 }
 

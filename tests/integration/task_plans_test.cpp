@@ -151,6 +151,17 @@ TEST_F(TaskPlansTest, EnqueueUnique) {
   EXPECT_NE(plan.find("Conflict Arbiter Indexes: tasks_unique_key"), std::string::npos) << plan;
 }
 
+TEST_F(TaskPlansTest, Enqueue) {
+  const auto plan =
+      plan_of("enqueue.sql", "{t}", "{1}", "{0}", "{NULL}", "{0}", "{1}", "{NULL}", nullptr);
+  EXPECT_EQ(plan.find("Scan on tasks"), std::string::npos) << plan;
+}
+TEST_F(TaskPlansTest, Cancel) { expect_index(plan_of("cancel.sql", 5), "tasks_pkey"); }
+TEST_F(TaskPlansTest, Retry) { expect_index(plan_of("retry.sql", 5, nullptr), "tasks_pkey"); }
+TEST_F(TaskPlansTest, List) {
+  expect_index(plan_of("list.sql", nullptr, nullptr, nullptr, 0, 100), "tasks_pkey");
+}
+
 TEST_F(TaskPlansTest, RenewalsAreHot) {
   TaskQueue queue{uri()};
   // Of all types: neighbours, all renewed in one statement, which is the hardest case.

@@ -124,6 +124,85 @@ TEST_P(TaskQueueTest, ASmallLimitServesAllTypesInTurn) {
   EXPECT_TRUE(seen.contains("quiet"));
 }
 
+// A worker looks for its types with a limit and for the others by turns.
+TEST_P(TaskQueueTest, TypesTakeTurnsWhateverElseIsLeasedBetween) {
+  std::vector<NewTask> tasks(100, {.type = "noisy"});
+  tasks.push_back({.type = "quiet"});
+  for (const std::vector<std::string>& types :
+       {std::vector<std::string>{"noisy", "quiet"}, {"quiet", "noisy"}}) {
+    TaskQueue queue{uri()};
+    queue.enqueue(tasks);
+    std::set<std::string> seen;
+    for (int i = 0; i < 4; ++i) {
+      EXPECT_TRUE(queue.lease({.types = {"idle", "also idle"}}).empty());
+      auto leases = queue.lease({.types = types, .limit = 1});
+      ASSERT_EQ(leases.size(), 1U);
+      seen.insert(leases.front().type());
+      finish(queue, leases);
+    }
+    EXPECT_TRUE(seen.contains("quiet"));
+    auto left = queue.lease({.types = types, .limit = 1'000});
+    finish(queue, left);
+  }
+}
+
+TEST_P(TaskQueueTest, WhatCameBackIsFoundAlsoAfterALeaseInWhichItsTypeHadNoTurn) {
+  TaskQueue queue{uri()};
+  queue.enqueue(std::vector<NewTask>(10, {.type = "a"}));
+  queue.enqueue(std::vector<NewTask>(10, {.type = "b"}));
+  auto leases = queue.lease({.types = {"b"}, .limit = 2});
+  ASSERT_EQ(leases.size(), 2U);
+  const TaskId first = leases.front().id();
+  EXPECT_EQ(leases.front().release(), LeaseWrite::accepted);
+  auto other = queue.lease({.types = {"a", "b"}, .limit = 1});
+  ASSERT_EQ(other.size(), 1U);
+  EXPECT_EQ(other.front().type(), "a");
+  auto again = lease_one(queue, "b");
+  EXPECT_EQ(again.id(), first);
+  again.complete();
+  other.front().complete();
+  leases.back().complete();
+}
+
+// Cancelled and requeued while its worker did not look: the same process has two leases of it.
+TEST_P(TaskQueueTest, OfTwoLeasesOfOneTaskTheOlderIsStale) {
+  TaskQueue queue{uri()};
+  const auto task = queue.enqueue({.type = "t"});
+  const auto lease_twice = [&] {
+    std::vector<TaskLease> leases;
+    leases.push_back(lease_one(queue));
+    EXPECT_EQ(queue.cancel(task.id), CancelOutcome::was_leased);
+    EXPECT_EQ(queue.retry(task.id), RetryOutcome::requeued);
+    leases.push_back(lease_one(queue));
+    return leases;
+  };
+  auto leases = lease_twice();
+  EXPECT_EQ(queue.extend(leases), std::vector{task.id});
+  EXPECT_FALSE(leases[0].valid());
+  EXPECT_TRUE(leases[1].valid());
+  EXPECT_EQ(leases[1].release(), LeaseWrite::accepted);
+
+  leases = lease_twice();
+  EXPECT_EQ(queue.release(leases), std::vector{task.id});
+  EXPECT_EQ(queue.get(task.id)->state, TaskState::pending);
+
+  leases = lease_twice();
+  std::swap(leases[0], leases[1]);
+  const auto completed = queue.stats().completed;
+  EXPECT_EQ(queue.complete(leases), std::vector{task.id});
+  EXPECT_EQ(queue.get(task.id)->state, TaskState::completed);
+  EXPECT_EQ(queue.stats().completed, completed + 1);
+}
+
+TEST_P(TaskQueueTest, ALeaseIsCompletedOnceInABatch) {
+  TaskQueue queue{uri()};
+  queue.enqueue({.type = "t"});
+  auto lease = lease_one(queue);
+  const std::vector<Completion> twice(2, {&lease, "1"});
+  EXPECT_THROW(queue.complete(twice), InvalidArgument);
+  EXPECT_EQ(lease.complete("1"), LeaseWrite::accepted);
+}
+
 TEST_P(TaskQueueTest, AFailedTaskComesBackLaterAndThenDies) {
   TaskQueue queue{uri()};
   const auto task = queue.enqueue({.type = "t", .max_attempts = 2});
@@ -448,6 +527,9 @@ TEST(TaskArgumentsTest, BadInputIsRefusedBeforeAnythingIsSent) {
   enqueue({.type = "\xff"}, "not UTF-8");
   enqueue({.type = "t", .payload = "{"}, "\"{\" is not JSON");
   enqueue({.type = "t", .payload = ""}, "is not JSON");
+  enqueue({.type = "t", .payload = std::string("1\0", 2)}, "is not JSON");
+  enqueue({.type = "t", .payload = std::string("1\0garbage", 9)}, "is not JSON");
+  enqueue({.type = "t", .payload = "\xef\xbb\xbf{}"}, "is not JSON");
   enqueue({.type = "t", .payload = std::string(1'048'576, ' ') + "1"}, "allowed are 1048576");
   enqueue({.type = "t", .payload = std::string(501, '[') + std::string(501, ']')}, "501 deep");
   enqueue({.type = "t", .priority = 1'000'001}, "1000001");

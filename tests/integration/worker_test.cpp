@@ -165,6 +165,27 @@ TEST_P(WorkerTest, AResultThatIsNoJsonFailsTheTask) {
   EXPECT_TRUE(contains(queue.get(id)->last_error, "is not JSON"));
 }
 
+TEST_P(WorkerTest, ARequeuedTaskThatItLeasesAgainStopsTheFirstHandler) {
+  Worker worker{queue, {.concurrency = 2, .lease = 1s}};
+  Signal started;
+  Signal told;
+  worker.on("t", [&](Task& task) {
+    if (!started.is_set()) {
+      started.set();
+      EXPECT_TRUE(wait_for_stop(task.stop_token()));
+      told.set();
+    } else {
+      EXPECT_TRUE(told.wait()) << "the renewal of the second lease is not one of the first";
+    }
+  });
+  const auto id = enqueue();
+  const RunningWorker running{worker};
+  ASSERT_TRUE(started.wait());
+  EXPECT_EQ(queue.cancel(id), CancelOutcome::was_leased);
+  EXPECT_EQ(queue.retry(id), RetryOutcome::requeued);
+  EXPECT_TRUE(told.wait());
+}
+
 TEST_P(WorkerTest, ManyTasksAreDoneOnceEachAndCompletedTogether) {
   constexpr int tasks = 5'000;
   Worker worker{queue, {.concurrency = 4}};
@@ -407,6 +428,50 @@ class ServerWorkerTest : public TaskTest {
  protected:
   TaskQueue queue{uri()};
 };
+
+TEST_F(ServerWorkerTest, ACompletionThatIsRefusedDoesNotKeepTheOthers) {
+  sql("CREATE FUNCTION leasehold.refuse() RETURNS trigger LANGUAGE plpgsql AS "
+      "$$ BEGIN RAISE 'not this one'; END $$;"
+      "CREATE TRIGGER refused BEFORE UPDATE ON leasehold.tasks FOR EACH ROW "
+      "WHEN (new.result::text = '0') EXECUTE FUNCTION leasehold.refuse()");
+  Worker worker{queue, {.concurrency = 1}};
+  worker.on("t", [](Task& task) { task.set_result(task.payload()); });
+  std::vector<NewTask> tasks;
+  for (int i = 0; i < 20; ++i) tasks.push_back({.type = "t", .payload = std::to_string(i)});
+  queue.enqueue(tasks);
+  const RunningWorker running{worker};
+  const auto completed = [] {
+    return sql("SELECT count(*) FROM leasehold.tasks WHERE state = 'completed'");
+  };
+  EXPECT_TRUE(eventually([&] { return completed() == "19"; }, 60s));
+  sql("DROP FUNCTION leasehold.refuse CASCADE");
+  EXPECT_TRUE(eventually([&] { return completed() == "20"; }, 60s)) << "it is tried again";
+}
+
+TEST_F(ServerWorkerTest, LargeResultsAreNotWrittenAllAtOnce) {
+  sql("CREATE TABLE leasehold.statements (bytes bigint);"
+      "CREATE FUNCTION leasehold.weigh() RETURNS trigger LANGUAGE plpgsql AS "
+      "$$ BEGIN INSERT INTO leasehold.statements SELECT sum(octet_length(result::text)) FROM new; "
+      "RETURN NULL; END $$;"
+      "CREATE TRIGGER weighed AFTER UPDATE ON leasehold.tasks REFERENCING NEW TABLE AS new "
+      "FOR EACH STATEMENT EXECUTE FUNCTION leasehold.weigh()");
+  constexpr int tasks = 3;
+  constexpr std::size_t bytes = 6 * 1024 * 1024;
+  TaskQueue large{uri(), {.largest_payload = bytes}};
+  large.enqueue(std::vector<NewTask>(tasks, {.type = "t"}));
+  Worker worker{large, {.concurrency = tasks}};
+  std::barrier all_have_theirs(tasks);  // so that they are settled together
+  const std::string result = '"' + std::string(bytes - 2, 'x') + '"';
+  worker.on("t", [&](Task& task) {
+    task.set_result(result);
+    all_have_theirs.arrive_and_wait();
+  });
+  const RunningWorker running{worker};
+  EXPECT_TRUE(eventually(
+      [&] { return sql("SELECT count(*) FROM leasehold.tasks WHERE state = 'completed'") == "3"; },
+      60s));
+  EXPECT_EQ(sql("SELECT max(bytes) <= 16 * 1024 * 1024 FROM leasehold.statements"), "t");
+}
 
 TEST_F(ServerWorkerTest, AnOpenTransactionOfOneHandlerDoesNotKeepTheOthersFromRenewal) {
   Worker worker{queue, {.concurrency = 2, .lease = 3s}};

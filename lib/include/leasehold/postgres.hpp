@@ -16,7 +16,9 @@ namespace leasehold {
 // exceptions; libpqxx's come from commit(), which is the caller's.
 
 /// Adds a task if and when `transaction` commits. A unique key that is taken by a transaction still
-/// under way makes it wait for that one.
+/// under way makes it wait for that one. A living task with that key stays locked until
+/// `transaction` ends: if it is pending, nobody leases it before; if it is leased, its worker's
+/// renewals and completion wait. So keep the transaction much shorter than a lease.
 Enqueued enqueue_in(pqxx::transaction_base& transaction, TaskQueue& queue, const NewTask& task);
 std::vector<Enqueued> enqueue_in(pqxx::transaction_base& transaction, TaskQueue& queue,
                                  std::span<const NewTask> tasks);

@@ -100,12 +100,12 @@ class TaskLease {
 
   /// Renews the lease for its duration, or for another one, from now. `stale` is how a worker
   /// learns that its task was recovered or cancelled. A lease that has expired but was not yet
-  /// taken back can be renewed.
+  /// taken back can be renewed. Not after complete_in() (InvalidArgument), as progress().
   LeaseWrite extend();
   LeaseWrite extend(std::chrono::milliseconds duration);
 
   /// Stores how far the work has come: JSON, at most TaskQueueOptions::largest_payload bytes.
-  /// Not after complete_in() (InvalidArgument): it would wait for the caller's own transaction.
+  /// Not after complete_in() (InvalidArgument): it could wait for the caller's own transaction.
   LeaseWrite progress(std::string_view json);
 
   /// Done. `result`: JSON, or empty for none; lost if completed tasks are deleted at once.

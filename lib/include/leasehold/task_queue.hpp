@@ -241,18 +241,21 @@ class TaskQueue {
   std::vector<Enqueued> enqueue(std::span<const NewTask> tasks);
 
   /// Leases tasks that are due: by priority, then run_at, then id. Returns fewer than the limit,
-  /// perhaps none, if there are no more. Costs one round trip (two if some types have fewer than
-  /// their share), however many tasks there are.
+  /// perhaps none, if there are no more. Costs one round trip, however many tasks there are; one
+  /// more if some types have fewer than their share, and one more to look for what came back. If
+  /// one of those fails, what was leased before it is returned.
   ///
   /// In a long queue, a task that comes back to an earlier place than what was just leased
   /// (recovered, released, or committed late) may be passed over for some 10 ms; while somebody
   /// keeps a transaction open for long, for up to 5 s. Never across priorities.
   std::vector<TaskLease> lease(const LeaseRequest& request);
 
-  /// Renews all of them in one statement. Returns those that are stale.
+  /// Renews all of them in one statement, but for those that were given to complete_in(). Returns
+  /// those that are stale.
   std::vector<TaskId> extend(std::span<TaskLease> leases);
 
-  /// Completes all of them in one statement. Returns those that were stale.
+  /// Completes all of them in one statement. Returns those that were stale. After OutcomeUnknown
+  /// all leases are as they were: calling it again looks up what the first call did.
   std::vector<TaskId> complete(std::span<TaskLease> leases);
   std::vector<TaskId> complete(std::span<const Completion> completions);
 

@@ -5,6 +5,7 @@
 #include <set>
 #include <utility>
 
+#include "leasehold/errors.hpp"
 #include "postgres/rows.hpp"
 #include "sql_queries.hpp"
 
@@ -33,15 +34,27 @@ Claims::Claims(ConnectionPool& pool, const std::string& schema)
 std::vector<LeasedTask> Claims::lease(const LeaseRequest& request) {
   // Another type goes first each time: a limit smaller than the number of types is fair too.
   std::vector<std::string> types = request.types;
-  const auto first = std::ptrdiff_t(turn_.fetch_add(1, std::memory_order_relaxed) % types.size());
+  const auto first = std::ptrdiff_t(turns_.next(types));
   std::rotate(types.begin(), types.begin() + first, types.end());
 
   Round round{request, {}, {}, {}};
   const std::size_t share = (request.limit + types.size() - 1) / types.size();
   run(round, types, share, From::floor);
+  try {
+    run_for_the_rest(round);
+  } catch (const Error&) {
+    // What was leased before would wait out its lease and count a crash. Who is in trouble hears of
+    // it with the next call.
+    if (round.tasks.empty()) throw;
+  }
+  std::sort(round.tasks.begin(), round.tasks.end(),
+            [](const auto& a, const auto& b) { return place_of(a) < place_of(b); });
+  return std::move(round.tasks);
+}
 
+void Claims::run_for_the_rest(Round& round) {
   // What some types did not use goes to those that have more.
-  if (round.missing() > 0 && types.size() > 1 && !round.with_more.empty()) {
+  if (round.missing() > 0 && round.request.types.size() > 1 && !round.with_more.empty()) {
     const auto hungry = std::exchange(round.with_more, {});
     run(round, hungry, round.missing(), From::floor);
   }
@@ -51,9 +64,6 @@ std::vector<LeasedTask> Claims::lease(const LeaseRequest& request) {
     std::erase_if(again, [&](const auto& type) { return !floors_.full_scan_is_cheap(type); });
     if (!again.empty()) run(round, again, round.missing(), From::head);
   }
-  std::sort(round.tasks.begin(), round.tasks.end(),
-            [](const auto& a, const auto& b) { return place_of(a) < place_of(b); });
-  return std::move(round.tasks);
 }
 
 void Claims::run(Round& round, std::span<const std::string> types, std::size_t share, From from) {
@@ -96,7 +106,10 @@ void Claims::run(Round& round, std::span<const std::string> types, std::size_t s
   const bool full = static_cast<std::size_t>(reply.size()) >= wanted;
   for (const std::string& type : types) {
     ClaimFloors::Scan& scan = scans[type];
-    if (full && leased[type] == 0) continue;  // its turn did not come: nothing was learnt
+    if (full && leased[type] == 0) {  // its turn did not come: nothing was learnt
+      if (scan.used == ClaimFloors::none) floors_.forget(type);  // the full scan is still due
+      continue;
+    }
     scan.satisfied = leased[type] >= share || full;
     scan.took = now - sent;
     floors_.learn(type, scan, now);

@@ -1,6 +1,5 @@
 #pragma once
 
-#include <atomic>
 #include <span>
 #include <string>
 #include <vector>
@@ -8,6 +7,7 @@
 #include "postgres/claim_floors.hpp"
 #include "postgres/connection_pool.hpp"
 #include "tasks/task_store.hpp"
+#include "tasks/turns.hpp"
 
 namespace leasehold::postgres {
 
@@ -27,12 +27,13 @@ class Claims {
   enum class From { floor, head };
   struct Round;
 
+  void run_for_the_rest(Round& round);
   void run(Round& round, std::span<const std::string> types, std::size_t share, From from);
 
   ConnectionPool& pool_;
   const Statement statement_;
   ClaimFloors floors_;
-  std::atomic<std::size_t> turn_{0};
+  Turns turns_;
 };
 
 }  // namespace leasehold::postgres

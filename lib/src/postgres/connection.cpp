@@ -69,8 +69,9 @@ pqxx::result Connection::run(const Statement& statement, const Params& params) {
   if (!usable()) throw Dead{};
   if (keeps_plans_ && !statement.prepared_name.empty()) {
     try {
-      if (prepared_.insert(statement.prepared_name).second) {
+      if (!prepared_.contains(statement.prepared_name)) {
         connection_->prepare(statement.prepared_name, statement.text);
+        prepared_.insert(statement.prepared_name);
       }
       return execute_prepared(*transaction, statement.prepared_name, params);
     } catch (const std::exception& error) {

@@ -93,7 +93,8 @@ std::unique_ptr<Connection> ConnectionPool::take(Clock::time_point deadline) {
     throw;
   }
   const std::lock_guard guard(mutex_);
-  busy_.push_back({connection.get(), deadline});
+  // From now on: neither waiting nor connecting is the statement's time.
+  busy_.push_back({connection.get(), Clock::now() + options_.command_timeout});
   called_ = true;
   if (watchdog_sleeps_) wake_watchdog_.notify_one();
   return connection;

@@ -29,10 +29,13 @@ auto in_transaction_of_caller(pqxx::transaction_base& transaction, Work&& work) 
   } catch (const Error&) {
     throw;
   } catch (const std::exception& error) {
-    // Nothing can have been committed: that is for the caller to do, later.
     if (!transaction.conn().is_open() ||
         dynamic_cast<const pqxx::broken_connection*>(&error) != nullptr) {
-      throw Unavailable(std::string("the transaction's connection was lost: ") + error.what());
+      const auto words = std::string("the transaction's connection was lost: ") + error.what();
+      // One that commits each statement by itself may have done so.
+      if (dynamic_cast<pqxx::nontransaction*>(&transaction)) throw OutcomeUnknown(words);
+      // Else that is for the caller to do, later: nothing can have been committed.
+      throw Unavailable(words);
     }
     const auto refused = postgres::explain(postgres::sqlstate_of(error), error.what(),
                                            "in the caller's transaction");

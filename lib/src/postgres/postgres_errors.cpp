@@ -58,6 +58,8 @@ SqlRefused explain(std::string_view sqlstate, std::string_view message, const st
 
 void raise_connect_failure(std::string_view message, const std::string& where) {
   const std::string words = where + ": " + tidy(message);
+  // Of the server, the database or the role, which it names.
+  if (contains(message, "too many connections")) throw Unavailable(words);
   for (const auto* refusal : {"authentication failed", "no password supplied", "pg_hba.conf",
                               "role \"", "no such user"}) {
     if (contains(message, refusal)) throw ServerRefused(Reason::authentication, words);

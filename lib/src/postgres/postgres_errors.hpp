@@ -21,8 +21,6 @@ class SqlRefused : public ServerRefused {
 
 namespace sqlstate {
 inline constexpr std::string_view unique_violation = "23505";
-inline constexpr std::string_view serialization_failure = "40001";
-inline constexpr std::string_view deadlock_detected = "40P01";
 inline constexpr std::string_view stale_fencing_token = "LH001";  // ours, from fence()
 }  // namespace sqlstate
 

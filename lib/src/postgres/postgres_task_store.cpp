@@ -1,6 +1,7 @@
 #include "postgres/postgres_task_store.hpp"
 
 #include <algorithm>
+#include <functional>
 
 #include "leasehold/errors.hpp"
 #include "postgres/postgres_errors.hpp"
@@ -20,10 +21,12 @@ std::int64_t microseconds_since_1970(std::chrono::system_clock::time_point time)
   return std::chrono::floor<std::chrono::microseconds>(time.time_since_epoch()).count();
 }
 
-void add_keys(Params& params, std::span<const LeaseKey> keys) {
-  ArrayText ids(keys.size() * 10);
-  ArrayText versions(keys.size() * 4);
-  for (const LeaseKey& key : keys) {
+template <typename Items, typename KeyOf = std::identity>
+void add_keys(Params& params, const Items& items, KeyOf key_of = {}) {
+  ArrayText ids(items.size() * 10);
+  ArrayText versions(items.size() * 4);
+  for (const auto& item : items) {
+    const LeaseKey& key = key_of(item);
     ids.add(key.id.value);
     versions.add(key.version.value);
   }
@@ -31,21 +34,18 @@ void add_keys(Params& params, std::span<const LeaseKey> keys) {
 }
 
 Params completion_params(std::span<const FinishedTask> tasks, Keep keep) {
-  ArrayText ids(tasks.size() * 10);
-  ArrayText versions(tasks.size() * 4);
+  Params params;
+  add_keys(params, tasks, [](const FinishedTask& task) { return task.key; });
+  if (keep == Keep::no) return params;
   ArrayText results(tasks.size() * 5);
   for (const FinishedTask& task : tasks) {
-    ids.add(task.key.id.value);
-    versions.add(task.key.version.value);
     if (task.result.empty()) {
       results.add_null();
     } else {
       results.add(task.result);
     }
   }
-  Params params;
-  params.add(std::move(ids)).add(std::move(versions));
-  if (keep == Keep::yes) params.add(std::move(results));
+  params.add(std::move(results));
   return params;
 }
 

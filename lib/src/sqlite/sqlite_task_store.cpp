@@ -336,7 +336,7 @@ std::vector<LeasedTask> SqliteTaskStore::lease(const LeaseRequest& request) {
     });
     if (!any) return {};
   }
-  const std::size_t turn = turn_.fetch_add(1, std::memory_order_relaxed);
+  const std::size_t turn = turns_.next(request.types);
   auto tasks = write([&](Connection& connection) { return Claim(connection, request).run(turn); });
   found_nothing_.store(tasks.empty(), std::memory_order_relaxed);
   return tasks;

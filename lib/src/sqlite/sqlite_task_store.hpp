@@ -11,6 +11,7 @@
 #include "leasehold/migrate.hpp"
 #include "sqlite/database.hpp"
 #include "tasks/task_store.hpp"
+#include "tasks/turns.hpp"
 
 namespace leasehold {
 
@@ -68,7 +69,7 @@ class SqliteTaskStore : public TaskStore {
 
   const std::shared_ptr<Database> database_;
   const TaskQueueOptions options_;
-  std::atomic<std::size_t> turn_{0};        // which type goes first
+  Turns turns_;
   std::atomic<bool> found_nothing_{false};  // the last time
 };
 

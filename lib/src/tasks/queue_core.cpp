@@ -4,12 +4,13 @@
 
 #include <algorithm>
 #include <cmath>
+#include <tuple>
 #include <unordered_map>
-#include <unordered_set>
 
 #include "leasehold/errors.hpp"
 #include "support/default_logger.hpp"
 #include "support/random.hpp"
+#include "tasks/accepted.hpp"
 #include "tasks/validation.hpp"
 
 namespace leasehold {
@@ -19,8 +20,18 @@ using std::chrono::milliseconds;
 using std::chrono::steady_clock;
 
 void sort_by_id(std::vector<TaskLease::State*>& leases) {
-  std::sort(leases.begin(), leases.end(),
-            [](const auto* a, const auto* b) { return a->task.key.id < b->task.key.id; });
+  std::sort(leases.begin(), leases.end(), [](const auto* a, const auto* b) {
+    return std::tie(a->task.key.id, a->task.key.version) <
+           std::tie(b->task.key.id, b->task.key.version);
+  });
+}
+
+/// Throws InvalidArgument if a lease occurs twice. They must be in order.
+void check_none_twice(std::span<TaskLease::State* const> leases, const char* what) {
+  const auto twice = std::adjacent_find(leases.begin(), leases.end());
+  if (twice == leases.end()) return;
+  throw InvalidArgument(std::string(what) + " of task " +
+                        std::to_string((*twice)->task.key.id.value) + ": its lease is given twice");
 }
 
 std::vector<LeaseKey> keys_of(std::span<TaskLease::State* const> leases) {
@@ -30,8 +41,17 @@ std::vector<LeaseKey> keys_of(std::span<TaskLease::State* const> leases) {
   return keys;
 }
 
-std::unordered_set<TaskId> as_set(const std::vector<TaskId>& ids) {
-  return {ids.begin(), ids.end()};
+/// Makes a call after a write whose reply was lost. Whatever is in its way, it is not known whether
+/// that write has happened.
+template <typename Call>
+auto after_lost_reply(Call&& call) {
+  try {
+    return call();
+  } catch (const Unavailable& error) {
+    throw OutcomeUnknown(error.what());
+  } catch (const ServerRefused& error) {
+    throw OutcomeUnknown(error.what());
+  }
 }
 
 }  // namespace
@@ -130,11 +150,7 @@ auto QueueCore::again_if_unknown(const char* what, Write&& write, bool* repeated
     telemetry.outcomes_unknown.add();
     logger->info("task reply lost during={} repeated error=\"{}\"", what, error.what());
     if (repeated) *repeated = true;
-    try {
-      return write();
-    } catch (const Unavailable& still) {  // the first try may have happened all the same
-      throw OutcomeUnknown(still.what());
-    }
+    return after_lost_reply(write);
   }
 }
 
@@ -152,9 +168,16 @@ void QueueCore::check_not_ended(const TaskLease::State& lease, const char* what)
                         ": this lease has ended or was lost");
 }
 
+void QueueCore::check_not_handed_over(const TaskLease::State& lease, const char* what) {
+  if (lease.stage != TaskLease::State::Stage::handed_over) return;
+  throw InvalidArgument(std::string(what) + " of task " + std::to_string(lease.task.key.id.value) +
+                        " after complete_in(): its row may be locked by that transaction");
+}
+
 LeaseWrite QueueCore::extend(TaskLease::State& lease, milliseconds duration) {
   check_lease_duration(duration);
   if (lease.stage == TaskLease::State::Stage::ended) return LeaseWrite::stale;
+  check_not_handed_over(lease, "extend");
   auto sent = steady_clock::now();
   const auto accepted = again_if_unknown("extend", [&] {
     sent = steady_clock::now();
@@ -177,7 +200,7 @@ std::vector<TaskId> QueueCore::extend(std::span<TaskLease> leases) {
   for (TaskLease& lease : leases) {
     if (lease.state_->stage == TaskLease::State::Stage::ended) {
       stale.push_back(lease.id());
-    } else {
+    } else if (lease.state_->stage == TaskLease::State::Stage::held) {
       by_duration[lease.state_->duration.count()].push_back(lease.state_.get());
     }
   }
@@ -186,13 +209,13 @@ std::vector<TaskId> QueueCore::extend(std::span<TaskLease> leases) {
     const auto keys = keys_of(group);
     const milliseconds duration{ms};
     auto sent = steady_clock::now();
-    const auto accepted = as_set(again_if_unknown("extend", [&] {
-      sent = steady_clock::now();
-      return store->extend(keys, duration);
-    }));
+    const Accepted accepted(keys, again_if_unknown("extend", [&] {
+                              sent = steady_clock::now();
+                              return store->extend(keys, duration);
+                            }));
     telemetry.extended.add(accepted.size());
     for (TaskLease::State* lease : group) {
-      if (accepted.contains(lease->task.key.id)) {
+      if (accepted.contains(lease->task.key)) {
         lease->valid_until = trusted_until(sent, duration);
       } else {
         lost(*lease, "extend");
@@ -205,10 +228,7 @@ std::vector<TaskId> QueueCore::extend(std::span<TaskLease> leases) {
 
 LeaseWrite QueueCore::progress(TaskLease::State& lease, std::string_view json) {
   if (lease.stage == TaskLease::State::Stage::ended) return LeaseWrite::stale;
-  if (lease.stage == TaskLease::State::Stage::handed_over) {
-    throw InvalidArgument("progress of task " + std::to_string(lease.task.key.id.value) +
-                          " after complete_in(): its row is locked by that transaction");
-  }
+  check_not_handed_over(lease, "progress");
   const auto write = progress(lease.task.key, json);
   if (write == LeaseWrite::stale) {
     lost(lease, "progress");
@@ -240,42 +260,57 @@ std::optional<bool> QueueCore::was_completed(const LeaseKey& key,
 }
 
 std::vector<TaskId> QueueCore::complete(std::span<const Completion> completions) {
+  std::vector<TaskLease::State*> leases;
   std::vector<FinishedTask> tasks;
-  std::unordered_map<TaskId, TaskLease::State*> leases;
   for (const Completion& completion : completions) {
     TaskLease::State& lease = state(*completion.lease);
     check_not_ended(lease, "complete");
     check_result(completion.result);
+    leases.push_back(&lease);
     tasks.push_back({lease.task.key, completion.result});
-    leases.emplace(lease.task.key.id, &lease);
   }
+  sort_by_id(leases);
+  check_none_twice(leases, "complete");
   std::sort(tasks.begin(), tasks.end(),
             [](const auto& a, const auto& b) { return a.key.id < b.key.id; });
 
-  bool repeated = false;
-  const auto accepted = as_set(again_if_unknown(
-      "complete", [&] { return store->complete(tasks, keep()); }, &repeated));
-  const auto by_first_try = [&](const TaskLease::State& lease) {
-    const auto ours = was_completed(lease.task.key, lease.valid_until);
-    if (!ours) {
-      throw OutcomeUnknown(
-          "task " + std::to_string(lease.task.key.id.value) +
-          " is gone: completed by us, or by somebody else after the lease expired");
+  std::unordered_map<const TaskLease::State*, LeaseWrite> outcomes;
+  try {
+    bool repeated = false;
+    const Accepted accepted(
+        keys_of(leases),
+        again_if_unknown(
+            "complete", [&] { return store->complete(tasks, keep()); }, &repeated));
+    for (const TaskLease::State* lease : leases) {
+      const bool ours = accepted.contains(lease->task.key) ||
+                        ((repeated || lease->perhaps_ended) && completed_before(*lease));
+      outcomes[lease] = ours ? LeaseWrite::accepted : LeaseWrite::stale;
     }
-    return *ours;
-  };
+  } catch (const OutcomeUnknown&) {
+    // All of them stay as they are, so that the caller can try again; then they are looked up.
+    for (TaskLease::State* lease : leases) lease->perhaps_ended = true;
+    throw;
+  }
   std::vector<TaskId> stale;
-  for (const FinishedTask& task : tasks) {
-    TaskLease::State& lease = *leases.at(task.key.id);
-    if (accepted.contains(task.key.id) || (repeated && by_first_try(lease))) {
-      lease.stage = TaskLease::State::Stage::ended;
+  for (TaskLease::State* lease : leases) {
+    if (outcomes.at(lease) == LeaseWrite::accepted) {
+      lease->stage = TaskLease::State::Stage::ended;
       telemetry.completed.add();
     } else {
-      lost(lease, "complete");
-      stale.push_back(task.key.id);
+      lost(*lease, "complete");
+      stale.push_back(lease->task.key.id);
     }
   }
   return stale;
+}
+
+/// Whether an earlier try, whose reply was lost, completed it.
+bool QueueCore::completed_before(const TaskLease::State& lease) {
+  const auto ours =
+      after_lost_reply([&] { return was_completed(lease.task.key, lease.valid_until); });
+  if (ours) return *ours;
+  throw OutcomeUnknown("task " + std::to_string(lease.task.key.id.value) +
+                       " is gone: completed by us, or by somebody else after the lease expired");
 }
 
 std::optional<milliseconds> QueueCore::retry_after(const Retry& retry, int attempts) const {
@@ -299,21 +334,29 @@ std::optional<FailOutcome> QueueCore::was_failed(const LeaseKey& key, std::strin
   return record->state == TaskState::dead ? FailOutcome::dead : FailOutcome::retried;
 }
 
+/// What an earlier try, whose reply was lost, did.
+FailOutcome QueueCore::failed_before(const TaskLease::State& lease, std::string_view kept_error) {
+  const auto first = after_lost_reply([&] { return was_failed(lease.task.key, kept_error); });
+  if (first) return *first;
+  throw OutcomeUnknown("task " + std::to_string(lease.task.key.id.value) +
+                       " has moved on: failed by us, or recovered");
+}
+
 FailOutcome QueueCore::fail(TaskLease::State& lease, std::string_view error, const Retry& retry) {
   check_not_ended(lease, "fail");
   const std::string kept = as_kept_error(error);
   const Failure failure{kept, retry_after(retry, lease.task.attempts)};
-  bool repeated = false;
-  auto outcome = again_if_unknown(
-      "fail", [&] { return store->fail(lease.task.key, failure); }, &repeated);
-
-  if (outcome == FailOutcome::stale && repeated) {
-    const auto first = was_failed(lease.task.key, kept);
-    if (!first) {
-      throw OutcomeUnknown("task " + std::to_string(lease.task.key.id.value) +
-                           " has moved on: failed by us, or recovered");
+  FailOutcome outcome{};
+  try {
+    bool repeated = false;
+    outcome = again_if_unknown(
+        "fail", [&] { return store->fail(lease.task.key, failure); }, &repeated);
+    if (outcome == FailOutcome::stale && (repeated || lease.perhaps_ended)) {
+      outcome = failed_before(lease, kept);
     }
-    outcome = *first;
+  } catch (const OutcomeUnknown&) {
+    lease.perhaps_ended = true;
+    throw;
   }
   if (outcome == FailOutcome::stale) {
     lost(lease, "fail");
@@ -333,14 +376,15 @@ std::vector<TaskId> QueueCore::release(std::span<TaskLease::State* const> leases
   sort_by_id(sorted);
   const auto keys = keys_of(sorted);
   bool repeated = false;
-  const auto accepted = as_set(again_if_unknown(
-      "release", [&] { return store->release(keys, delay); }, &repeated));
+  const Accepted accepted(keys,
+                          again_if_unknown(
+                              "release", [&] { return store->release(keys, delay); }, &repeated));
 
   std::vector<TaskId> stale;
   for (TaskLease::State* lease : sorted) {
     // Refused the second time because it was accepted the first time: the task is free, as was
     // wanted; and if it was not ours any more, that is no harm either.
-    if (accepted.contains(lease->task.key.id) || repeated) {
+    if (accepted.contains(lease->task.key) || repeated) {
       lease->stage = TaskLease::State::Stage::ended;
       telemetry.released.add();
     } else {

@@ -30,6 +30,7 @@ struct TaskLease::State {
   std::chrono::milliseconds duration{0};
   std::chrono::steady_clock::time_point valid_until;
   Stage stage = Stage::held;
+  bool perhaps_ended = false;  ///< the reply to complete() or fail() was lost, and so was its trace
 };
 
 /// Until when a lease that was asked for at `sent` is ours for certain: before the store's end of
@@ -100,8 +101,11 @@ class QueueCore : public std::enable_shared_from_this<QueueCore> {
   TaskTelemetry telemetry;
 
  private:
+  static void check_not_handed_over(const TaskLease::State& lease, const char* what);
   template <typename Write>
   auto again_if_unknown(const char* what, Write&& write, bool* repeated = nullptr);
+  bool completed_before(const TaskLease::State& lease);
+  FailOutcome failed_before(const TaskLease::State& lease, std::string_view kept_error);
   void lost(TaskLease::State& lease, const char* what);
 };
 

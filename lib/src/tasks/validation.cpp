@@ -147,7 +147,10 @@ void check_json(const char* what, std::string_view json, std::size_t largest) {
     throw InvalidArgument(std::string(what) + " of " + std::to_string(json.size()) +
                           " bytes: allowed are " + std::to_string(largest));
   }
-  if (!nlohmann::json::accept(json)) {
+  // The parser takes a NUL for the end and passes over a byte order mark; databases do neither.
+  const bool foreign =
+      json.find('\0') != std::string_view::npos || json.starts_with("\xef\xbb\xbf");
+  if (foreign || !nlohmann::json::accept(json)) {
     throw InvalidArgument(std::string(what) + " " + in_quotes(json) + " is not JSON");
   }
   const std::size_t depth = depth_of(json);

@@ -228,7 +228,7 @@ std::vector<TaskRunPtr> Board::begin_renewal(Clock::time_point granted_before) {
 }
 
 std::vector<TaskRunPtr> Board::end_renewal(std::span<const TaskRunPtr> runs,
-                                           const std::unordered_set<TaskId>* accepted,
+                                           const Accepted* accepted,
                                            Clock::time_point valid_until) {
   const std::lock_guard guard(mutex_);
   const auto now = Clock::now();
@@ -236,7 +236,7 @@ std::vector<TaskRunPtr> Board::end_renewal(std::span<const TaskRunPtr> runs,
   for (const TaskRunPtr& run : runs) {
     run->renewing = false;
     if (accepted == nullptr) continue;
-    if (accepted->contains(run->task.key.id)) {
+    if (accepted->contains(run->task.key)) {
       run->granted = now;
       run->valid_until = valid_until;
     } else if (run->stage == Stage::queued || run->stage == Stage::running) {

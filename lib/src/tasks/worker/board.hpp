@@ -9,9 +9,9 @@
 #include <span>
 #include <stop_token>
 #include <unordered_map>
-#include <unordered_set>
 #include <vector>
 
+#include "tasks/accepted.hpp"
 #include "tasks/worker/task_run.hpp"
 
 namespace leasehold {
@@ -77,8 +77,7 @@ class Board {
   std::vector<TaskRunPtr> begin_renewal(Clock::time_point granted_before);
   /// `accepted` in the order of `runs`; empty if nothing is known. Returns those that lost their
   /// lease.
-  std::vector<TaskRunPtr> end_renewal(std::span<const TaskRunPtr> runs,
-                                      const std::unordered_set<TaskId>* accepted,
+  std::vector<TaskRunPtr> end_renewal(std::span<const TaskRunPtr> runs, const Accepted* accepted,
                                       Clock::time_point valid_until);
 
   // For who settles.

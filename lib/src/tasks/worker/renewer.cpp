@@ -1,10 +1,10 @@
 #include "tasks/worker/renewer.hpp"
 
 #include <algorithm>
-#include <unordered_set>
 
 #include "support/backoff.hpp"
 #include "support/sleep.hpp"
+#include "tasks/accepted.hpp"
 
 namespace leasehold {
 namespace {
@@ -49,10 +49,9 @@ void Renewer::renew_once(milliseconds age) {
   for (const TaskRunPtr& run : runs) keys.push_back(run->task.key);
 
   const milliseconds duration = context_.options.lease;
-  std::unordered_set<TaskId> accepted;
+  Accepted accepted;
   try {
-    const auto ids = store_->extend(keys, duration);
-    accepted.insert(ids.begin(), ids.end());
+    accepted = Accepted(keys, store_->extend(keys, duration));
   } catch (const Error&) {
     context_.board.end_renewal(runs, nullptr, {});
     throw;

@@ -4,9 +4,10 @@
 
 #include <algorithm>
 #include <map>
-#include <unordered_set>
+#include <numeric>
 
 #include "support/sleep.hpp"
+#include "tasks/accepted.hpp"
 
 namespace leasehold {
 namespace {
@@ -14,8 +15,19 @@ namespace {
 using std::chrono::milliseconds;
 using Kind = TaskOutcome::Kind;
 
-std::unordered_set<TaskId> as_set(const std::vector<TaskId>& ids) {
-  return {ids.begin(), ids.end()};
+/// Results in one statement: far below what a server takes.
+constexpr std::size_t most_bytes = 16 * 1024 * 1024;
+
+std::size_t bytes_of(const std::vector<TaskRunPtr>& runs) {
+  return std::accumulate(
+      runs.begin(), runs.end(), std::size_t{0},
+      [](std::size_t sum, const TaskRunPtr& run) { return sum + run->outcome.text.size(); });
+}
+
+/// Whether one task of several may be the reason, so that the others can do without it.
+bool is_about_one(const ServerRefused& error) {
+  using Reason = ServerRefused::Reason;
+  return error.reason() == Reason::other || error.reason() == Reason::out_of_memory;
 }
 
 }  // namespace
@@ -78,17 +90,30 @@ void Settler::attempt(const char* what, const Runs& runs, Write&& write) {
 }
 
 void Settler::complete(const Runs& runs, Keep keep) {
+  if (runs.size() > 1 && bytes_of(runs) > most_bytes) return complete_halves(runs, keep);
   Runs done;
   Runs not_accepted;
+  bool refused_as_one = false;
   attempt("complete", runs, [&] {
     std::vector<FinishedTask> tasks;
+    std::vector<LeaseKey> keys;
     tasks.reserve(runs.size());
-    for (const TaskRunPtr& run : runs) tasks.push_back({run->task.key, run->outcome.text});
-    const auto accepted = as_set(context_.core.store->complete(tasks, keep));
+    keys.reserve(runs.size());
     for (const TaskRunPtr& run : runs) {
-      (accepted.contains(run->task.key.id) ? done : not_accepted).push_back(run);
+      tasks.push_back({run->task.key, run->outcome.text});
+      keys.push_back(run->task.key);
+    }
+    try {
+      const Accepted accepted(keys, context_.core.store->complete(tasks, keep));
+      for (const TaskRunPtr& run : runs) {
+        (accepted.contains(run->task.key) ? done : not_accepted).push_back(run);
+      }
+    } catch (const ServerRefused& error) {
+      refused_as_one = runs.size() > 1 && is_about_one(error);
+      if (!refused_as_one) throw;
     }
   });
+  if (refused_as_one) return complete_halves(runs, keep);
   context_.core.telemetry.completed.add(done.size());
   context_.board.settled(done);
   for (const TaskRunPtr& run : done) {
@@ -110,15 +135,22 @@ void Settler::complete(const Runs& runs, Keep keep) {
   }
 }
 
+/// So that one that is refused again and again does not keep the others.
+void Settler::complete_halves(const Runs& runs, Keep keep) {
+  const auto middle = runs.begin() + std::ssize(runs) / 2;
+  complete({runs.begin(), middle}, keep);
+  complete({middle, runs.end()}, keep);
+}
+
 void Settler::release(const Runs& runs) {
   attempt("release", runs, [&] {
     std::vector<LeaseKey> keys;
     keys.reserve(runs.size());
     for (const TaskRunPtr& run : runs) keys.push_back(run->task.key);
-    const auto accepted = as_set(context_.core.store->release(keys, runs.front()->outcome.delay));
+    const Accepted accepted(keys, context_.core.store->release(keys, runs.front()->outcome.delay));
     for (const TaskRunPtr& run : runs) {
       // Refused the second time because it was accepted the first time: free, as was wanted.
-      if (accepted.contains(run->task.key.id) || run->perhaps_written) {
+      if (accepted.contains(run->task.key) || run->perhaps_written) {
         context_.core.telemetry.released.add();
         settled(run, TaskEventType::released);
       } else {

@@ -27,6 +27,7 @@ class Settler {
   template <typename Write>
   void attempt(const char* what, const Runs& runs, Write&& write);
   void complete(const Runs& runs, Keep keep);
+  void complete_halves(const Runs& runs, Keep keep);
   void release(const Runs& runs);
   void fail(const TaskRunPtr& run);
   void settled(const TaskRunPtr& run, TaskEventType how);
