@@ -7,6 +7,7 @@
 #include <type_traits>
 
 #include "tests/support/lock_stores.hpp"
+#include "tests/support/temp_dir.hpp"
 
 namespace leasehold::testing {
 namespace {
@@ -522,6 +523,17 @@ TEST_P(LockTest, ReentryDoesNotReachAnotherClient) {
   const Lock lock = client.acquire(name, {.reentry = Reentry::allowed}).value();
   EXPECT_FALSE(same_runner.acquire(name, {.wait = 0ms, .reentry = Reentry::allowed}));
   EXPECT_FALSE(other.acquire(name, {.wait = 0ms, .reentry = Reentry::allowed}));
+}
+
+TEST_P(LockTest, ReentryIsNotForARunnerThatOnlyTheHoldersMetadataNames) {
+  const TempDir dir;
+  auto options = as_new_runner();
+  options.runner = RunnerId::persistent(dir.path() / "runner");
+  ASSERT_TRUE(options.runner->persistent());
+  LockClient named{store.uri(), options};
+  Lock lock = client.acquire(name, {.metadata = {{"runner", options.runner->str()}}}).value();
+  EXPECT_FALSE(named.acquire(name, {.wait = 0ms, .reentry = Reentry::allowed}));
+  EXPECT_EQ(lock.extend(), Ownership::held);
 }
 
 TEST_P(LockTest, ReentryIntoALostLockIsANewGrant) {
