@@ -227,7 +227,10 @@ Ownership LockCore::extend(const std::shared_ptr<Lease>& lease) {
       keep_alive.reschedule(lease);
       telemetry.record(
           {.type = LockEventType::heartbeat, .name = lease->name(), .token = lease->token()});
-      return lease->state() == Lease::State::lost ? Ownership::lost : Ownership::held;
+      if (lease->state() != Lease::State::lost) return Ownership::held;
+      // The answer came after we had given up. Nobody believes in this lease any more.
+      janitor.release_later(lease->name(), lease->terms().owner, sent + renewal->ttl);
+      return Ownership::lost;
     case RenewalResult::vanished:
       keep_alive.lose(lease, LossReason::vanished);
       return Ownership::lost;
