@@ -1,24 +1,14 @@
 #include "locks/lock_core.hpp"
 
 #include <spdlog/logger.h>
-#include <spdlog/sinks/stdout_sinks.h>
 
 #include "leasehold/errors.hpp"
+#include "support/default_logger.hpp"
 
 namespace leasehold {
 namespace {
 
 using std::chrono::steady_clock;
-
-std::shared_ptr<spdlog::logger> default_logger() {
-  static const auto logger = [] {
-    auto made = std::make_shared<spdlog::logger>("leasehold",
-                                                 std::make_shared<spdlog::sinks::stderr_sink_mt>());
-    made->set_level(spdlog::level::warn);
-    return made;
-  }();
-  return logger;
-}
 
 /// `asked_before`: the reply to an earlier request was lost. Then, if the lock is gone while nobody
 /// else could have ended it, it was us.
