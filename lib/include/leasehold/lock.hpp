@@ -119,9 +119,14 @@ struct LockOptions {
   std::chrono::milliseconds wait{10'000};
   static constexpr std::chrono::milliseconds forever = std::chrono::milliseconds::max();
 
-  /// Default: renewed by the client every third of the ttl. All locks due are renewed in one
-  /// round trip.
+  /// Default: renewed by the client every third of the ttl, or as `heartbeat_every` says. All locks
+  /// due are renewed in one round trip.
   Heartbeat heartbeat = Heartbeat::automatic;
+
+  /// For Heartbeat::automatic: the time between two renewals, 1 ms to half of the ttl. Shorter
+  /// costs round trips; longer leaves less time for another try after one that failed. 0, the
+  /// default, means a third of the ttl.
+  std::chrono::milliseconds heartbeat_every{0};
 
   /// Renewal stops after this time and the lock is lost (LossReason::max_hold), so that a stuck
   /// holder is not kept alive for ever. 0, the default, means no limit.

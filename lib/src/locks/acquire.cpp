@@ -40,7 +40,8 @@ milliseconds first_ttl(const LockOptions& options) {
 }
 
 milliseconds heartbeat_interval(const LockOptions& options) {
-  return options.heartbeat == Heartbeat::automatic ? options.ttl / 3 : milliseconds{0};
+  if (options.heartbeat == Heartbeat::manual) return milliseconds{0};
+  return options.heartbeat_every > milliseconds{0} ? options.heartbeat_every : options.ttl / 3;
 }
 
 milliseconds promised_interval(const LockOptions& options) {
