@@ -18,14 +18,14 @@ constexpr auto idle_before_check = std::chrono::milliseconds{20};
 // A buffer is kept for the next commands unless it has grown beyond this.
 constexpr std::size_t most_kept_buffer = 256 * 1024;
 
-void empty(std::string& buffer) {
+void clear_for_reuse(std::string& buffer) {
   buffer.clear();
   if (buffer.capacity() > most_kept_buffer) std::string().swap(buffer);  // = {} would keep it
 }
 
 std::string& encode_buffer() {
   thread_local std::string buffer;
-  empty(buffer);
+  clear_for_reuse(buffer);
   return buffer;
 }
 
@@ -184,7 +184,7 @@ void SharedConnection::send(Round& round) {
     round.sent = connection_.send(round.first->bytes, round.deadline);
     return;
   }
-  empty(outgoing_);
+  clear_for_reuse(outgoing_);
   for (Request* r = round.first; r; r = r->next) outgoing_ += r->bytes;
   round.sent = connection_.send(outgoing_, round.deadline);
 }
