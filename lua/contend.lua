@@ -110,9 +110,10 @@ if mine == '?' then
 end
 
 if holder == 'exclusive' or holder == 'stale' then
+  -- The first of each: the holder's metadata, which comes last, may have such words too.
   local same_runner = runner ~= '' and
-    string.find(current, '"runner":"' .. runner .. '"', 1, true) and
-    not string.find(current, '"incarnation":"' .. incarnation .. '"', 1, true)
+    string.match(current, '"runner":"([^"]*)"') == runner and
+    string.match(current, '"incarnation":"([^"]*)"') ~= incarnation
   local token = same_runner and state_of(current) == '=' and holders_token(current) or 0
   if kind == 'x' and token ~= 0 then
     write_grant()

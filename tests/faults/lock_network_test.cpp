@@ -2,7 +2,9 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <functional>
 #include <future>
+#include <mutex>
 #include <thread>
 
 #include "tests/faults/lock_network_fixture.hpp"
@@ -86,6 +88,126 @@ TEST_F(LockNetworkTest, GrantAfterOneThatCameTooLateIsANewOne) {
     outside.cleanup_stale();
     return !is_locked();
   }));
+}
+
+/// A link on which a renewal reaches Redis only after the loss of its lock.
+class HeldUpLink final : public RedisLink {
+ public:
+  explicit HeldUpLink(const std::string& uri) : link_(connect_redis(uri)) {}
+
+  std::vector<leasehold::RedisReply> pipeline(std::span<const RedisCommand> commands,
+                                              milliseconds timeout) override {
+    for (const std::string_view word : commands.front()) {
+      if (word.find("\"renewals\":1") == std::string_view::npos) continue;
+      EXPECT_TRUE(fires(lost));
+      renewed = true;
+    }
+    return link_->pipeline(commands, timeout);
+  }
+  std::vector<leasehold::RedisReply> pipeline(std::span<const RedisCommand> commands) override {
+    return pipeline(commands, 10s);
+  }
+  std::string where() const override { return link_->where(); }
+
+  std::stop_token lost;
+  bool renewed = false;
+
+ private:
+  const std::shared_ptr<RedisLink> link_;
+};
+
+TEST_F(LockNetworkTest, ExtendThatSucceedsAfterTheLossIsTakenBack) {
+  const auto link = std::make_shared<HeldUpLink>(redis.uri());
+  LockClient held_up{link, as_new_runner()};
+  // A machine that stands still before the call can spoil one try, but not all of them.
+  for (int i = 0; i < 5 && !link->renewed; ++i) {
+    Lock lock =
+        held_up.acquire("lock", {.ttl = 1s, .wait = patience, .heartbeat = Heartbeat::manual})
+            .value();
+    link->lost = lock.lost();
+    EXPECT_EQ(lock.extend(), Ownership::lost);
+    EXPECT_EQ(lock.loss_reason(), LossReason::expired);
+  }
+  ASSERT_TRUE(link->renewed);
+  EXPECT_TRUE(eventually([&] { return !is_locked(); }));
+}
+
+/// A link that fails as it is told.
+class FailingLink final : public RedisLink {
+ public:
+  using Call = std::function<std::vector<leasehold::RedisReply>()>;
+
+  explicit FailingLink(const std::string& uri) : link_(connect_redis(uri)) {}
+
+  /// `fault` gets each call, and its number from 1 on. Until end().
+  void begin(std::function<std::vector<leasehold::RedisReply>(int number, const Call&)> fault) {
+    const std::lock_guard guard(mutex_);
+    fault_ = std::move(fault);
+    calls_ = 0;
+  }
+  void end() { begin(nullptr); }
+
+  std::vector<leasehold::RedisReply> pipeline(std::span<const RedisCommand> commands,
+                                              milliseconds timeout) override {
+    const auto call = [&] { return link_->pipeline(commands, timeout); };
+    const std::lock_guard guard(mutex_);
+    return fault_ ? fault_(++calls_, call) : call();
+  }
+  std::vector<leasehold::RedisReply> pipeline(std::span<const RedisCommand> commands) override {
+    return pipeline(commands, 10s);
+  }
+  std::string where() const override { return link_->where(); }
+
+ private:
+  const std::shared_ptr<RedisLink> link_;
+  std::mutex mutex_;
+  std::function<std::vector<leasehold::RedisReply>(int, const Call&)> fault_;  // by mutex_
+  int calls_ = 0;                                                              // by mutex_
+};
+
+std::vector<leasehold::RedisReply> error_reply(const std::string& text) {
+  return {{.type = leasehold::RedisReply::Type::error, .text = text}};
+}
+
+// B1: nothing was granted, and nobody has to think that something might have been.
+TEST_F(LockNetworkTest, RefusalBeforeRedisIsAwayIsNotInDoubt) {
+  const auto link = std::make_shared<FailingLink>(redis.uri());
+  LockClient failing{link, as_new_runner()};
+  int calls = 0;
+  link->begin([&](int number, const auto&) {
+    calls = number;
+    if (number == 1) return error_reply("LOADING Redis is loading the dataset in memory");
+    throw Unavailable("away");
+  });
+  // A machine that stands still can spoil one try, but not all of them.
+  for (int i = 0; i < 5 && calls < 2; ++i) {
+    try {
+      failing.acquire("lock", {.wait = 1s});
+      ADD_FAILURE() << "granted";
+    } catch (const ServerRefused&) {
+    } catch (const Unavailable&) {
+      EXPECT_GE(calls, 2);
+    }
+  }
+  EXPECT_GE(calls, 2);
+  link->end();
+}
+
+// B1: the attempt whose reply was lost may have been granted, whatever is said of later ones.
+TEST_F(LockNetworkTest, RefusalAfterALostReplyIsInDoubt) {
+  const auto link = std::make_shared<FailingLink>(redis.uri());
+  LockClient failing{link, as_new_runner()};
+  link->begin([&](int number, const auto& call) {
+    if (number == 1) {
+      call();
+      throw OutcomeUnknown("lost");
+    }
+    return number == 2 ? error_reply("READONLY You can't write against a read only replica.")
+                       : call();
+  });
+  EXPECT_THROW(failing.acquire("lock", {.on_conflict = OnConflict::fail_fast}), OutcomeUnknown);
+  EXPECT_FALSE(is_locked()) << "not taken back";
+  link->end();
 }
 
 // --- Redis is away -----------------------------------------------------------------------------

@@ -521,5 +521,39 @@ TEST_F(RedisLinkFaultsTest, RoundThatWasSentAheadBreaksWithTheOneBefore) {
   EXPECT_EQ(run({{"PING"}}), End::answered);
 }
 
+// The same when the head of the second round has withdrawn: the next one is told without it.
+TEST_F(RedisLinkFaultsTest, RoundThatBreaksTellsThoseBehindOneThatWithdrew) {
+  SharedConnection shared(RedisUri::parse(redis.uri_through(proxy.port())), patience);
+  const auto run = [&](std::initializer_list<std::initializer_list<std::string_view>> calls,
+                       milliseconds timeout) {
+    std::vector<RedisCommand> commands;
+    for (const auto& words : calls) commands.emplace_back(words.begin(), words.size());
+    return end_of([&] { shared.execute(commands, timeout); });
+  };
+  ASSERT_EQ(run({{"PING"}}, patience), End::answered);
+
+  const std::string payload(10'000, 'p');
+  std::atomic<bool> told = false;
+  redis.pause();
+  std::jthread leader([&] {
+    EXPECT_EQ(run({{"PING"}, {"BLPOP", "never", "0"}}, 3 * patience), End::unknown);
+  });
+  ASSERT_TRUE(eventually([&] { return shared.load() == 1; }));
+  std::jthread head([&] { EXPECT_EQ(run({{"PING"}}, 1s), End::unavailable); });
+  ASSERT_TRUE(eventually([&] { return shared.load() == 2; }));
+  std::jthread behind([&] {
+    EXPECT_EQ(run({{"SET", "ahead", payload}}, 3 * patience), End::unknown);
+    told = true;
+  });
+  head.join();
+  ASSERT_TRUE(eventually([&] { return shared.load() == 2; }));
+  const auto before = proxy.bytes_forwarded();
+  redis.resume();
+  ASSERT_TRUE(eventually([&] { return proxy.bytes_forwarded() > before + payload.size(); }, 60s));
+  proxy.cut();
+  leader.join();
+  EXPECT_TRUE(eventually([&] { return told.load(); }, patience)) << "left asleep";
+}
+
 }  // namespace
 }  // namespace leasehold

@@ -1,6 +1,7 @@
 // What docs/locks.md says a Redis user must be allowed to do is enough, and all of it is needed to
 // touch nothing else.
 #include <gtest/gtest.h>
+#include <spdlog/sinks/ringbuffer_sink.h>
 
 #include <fstream>
 #include <future>
@@ -76,6 +77,40 @@ TEST(LockAclTest, DocumentedPermissionsAreEnoughForTheWholeFamily) {
   EXPECT_TRUE(refused({"PUBLISH", "news", "hello"}));
   EXPECT_TRUE(refused({"FLUSHALL"}));
   EXPECT_TRUE(refused({"KEYS", "*"}));
+}
+
+TEST(LockAclTest, ChannelThatIsNotAllowedIsLoggedOnce) {
+  const RedisServer redis;
+  const auto answer =
+      redis.command({"ACL", "SETUSER", "deaf", "on", ">secret", "~lh:*", "resetchannels", "+@all"});
+  ASSERT_FALSE(answer.is_error()) << answer.string;
+  const auto log = std::make_shared<spdlog::sinks::ringbuffer_sink_mt>(100);
+  const auto warnings = [&] {
+    std::vector<std::string> found;
+    for (const std::string& line : log->last_formatted()) {
+      if (line.find("not subscribed") != std::string::npos) found.push_back(line);
+    }
+    return found;
+  };
+  auto options = as_new_runner();
+  options.logger = std::make_shared<spdlog::logger>("test", log);
+  LockClient client{"redis://deaf:secret@127.0.0.1:" + std::to_string(redis.port()), options};
+  EXPECT_TRUE(client.acquire("lock"));
+  ASSERT_TRUE(eventually([&] { return !warnings().empty(); }, patience));
+  EXPECT_NE(warnings().front().find("NOPERM"), std::string::npos) << warnings().front();
+
+  // It subscribes again, on a new connection.
+  const auto refusals = [&] {
+    const std::string stats = redis.command({"INFO", "commandstats"}).string;
+    const auto at = stats.find("cmdstat_subscribe:");
+    const auto rejected = stats.find("rejected_calls=", at);
+    return at == std::string::npos ? 0 : std::stoi(stats.substr(rejected + 15));
+  };
+  ASSERT_TRUE(eventually([&] { return refusals() >= 1; }, patience));
+  redis.command({"CLIENT", "KILL", "USER", "deaf"});
+  ASSERT_TRUE(eventually([&] { return refusals() >= 2; }, patience));
+  EXPECT_TRUE(eventually([&] { return static_cast<bool>(client.acquire("lock")); }, patience));
+  EXPECT_EQ(warnings().size(), 1U);
 }
 
 }  // namespace

@@ -7,6 +7,7 @@
 #include <type_traits>
 
 #include "tests/support/lock_stores.hpp"
+#include "tests/support/temp_dir.hpp"
 
 namespace leasehold::testing {
 namespace {
@@ -354,6 +355,14 @@ TEST_P(SlowLockTest, HeartbeatsKeepItBeyondItsTtl) {
   EXPECT_EQ(client.stats().heartbeats_active, 0U);
 }
 
+TEST_P(LockTest, HeartbeatsComeAsOftenAsAskedFor) {
+  // By itself the first one would come after 20 minutes.
+  Lock lock = client.acquire(name, {.ttl = 1h, .heartbeat_every = 50ms}).value();
+  EXPECT_TRUE(events->wait_for(LockEventType::heartbeat, 3));
+  EXPECT_GE(client.status(name)->renewals, 3U);
+  EXPECT_EQ(lock.release(), Release::done);
+}
+
 TEST_P(LockTest, ManualHeartbeatIsUpToTheCaller) {
   Lock lock = client.acquire(name, {.ttl = 5s, .heartbeat = Heartbeat::manual}).value();
   EXPECT_EQ(client.stats().heartbeats_active, 0U);
@@ -522,6 +531,17 @@ TEST_P(LockTest, ReentryDoesNotReachAnotherClient) {
   const Lock lock = client.acquire(name, {.reentry = Reentry::allowed}).value();
   EXPECT_FALSE(same_runner.acquire(name, {.wait = 0ms, .reentry = Reentry::allowed}));
   EXPECT_FALSE(other.acquire(name, {.wait = 0ms, .reentry = Reentry::allowed}));
+}
+
+TEST_P(LockTest, ReentryIsNotForARunnerThatOnlyTheHoldersMetadataNames) {
+  const TempDir dir;
+  auto options = as_new_runner();
+  options.runner = RunnerId::persistent(dir.path() / "runner");
+  ASSERT_TRUE(options.runner->persistent());
+  LockClient named{store.uri(), options};
+  Lock lock = client.acquire(name, {.metadata = {{"runner", options.runner->str()}}}).value();
+  EXPECT_FALSE(named.acquire(name, {.wait = 0ms, .reentry = Reentry::allowed}));
+  EXPECT_EQ(lock.extend(), Ownership::held);
 }
 
 TEST_P(LockTest, ReentryIntoALostLockIsANewGrant) {
@@ -827,7 +847,9 @@ TEST_P(LossCallbackTest, ThatThrowsHarmsNobody) {
   const Lock first =
       client.acquire(name, soon_lost([](const LockLoss&) { throw std::runtime_error("no"); }))
           .value();
+  const Lock odd = client.acquire(name + "1", soon_lost([](const LockLoss&) { throw 42; })).value();
   ASSERT_TRUE(fires(first.lost()));
+  ASSERT_TRUE(fires(odd.lost()));
   Gate called;
   const Lock second =
       client.acquire(name + "2", soon_lost([=](const LockLoss&) { called.open(); })).value();

@@ -159,6 +159,9 @@ TEST_F(CredentialsTest, WrongOrMissingPasswordIsExplained) {
   expect_kept_out(at_port(redis(), "nobody:wr0ng@"), "wrong user or password");
   expect_kept_out(at_port(redis(), "off:offs3cr3t@"), "wrong user or password");
   expect_kept_out(at_port(redis(), ""), "wants a password");
+  // Words of the server's own answer.
+  expect_kept_out(at_port(redis(), "app:password@"), "wrong user or password");
+  expect_kept_out(at_port(redis(), ":user@"), "wrong user or password");
 }
 
 TEST_F(CredentialsTest, PasswordThatTheServerDoesNotWantIsExplained) {

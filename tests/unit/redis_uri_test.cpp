@@ -126,6 +126,7 @@ TEST(RedisUriTest, MessageNamesThePartThatIsWrong) {
       {"redis://u:p%@h", "the password has a %"},
       {"redis+unix://", "path of the socket is missing"},
       {"redis+unix://?db=1", "path of the socket is missing"},
+      {"redis+unix://run/s", "does not begin with /"},
       {"redis+unix:///s?database=1", "unknown option \"database=1\""},
       {"redis+unix:///s?db=", "database \"\""},
       {"redis+unix:///" + std::string(107, 'x'), "longer than 107 bytes"},
@@ -153,6 +154,8 @@ TEST(RedisUriTest, PasswordIsInNoMessage) {
            "redis://app:hunter2",    // forgot @host
            "redis://app:hunter2/0",  // the same
            "redis+unix://app:hunter2@",
+           "redis+unix://app:hunter2/s",  // forgot @
+           "redis+unix://app:1?hunter2/s",
            "redis+unix://hunter2@/s",
            "app:hunter2@h:6379",
            "app:hunter2@redis://h",
@@ -161,6 +164,11 @@ TEST(RedisUriTest, PasswordIsInNoMessage) {
        }) {
     const std::string message = refusal_of(uri);
     EXPECT_FALSE(contains(message, "hunter2")) << uri << ": " << message;
+  }
+  for (const char* uri : {"redis://app:739201", "redis://app:739201/0"}) {
+    const std::string message = refusal_of(uri);
+    EXPECT_TRUE(contains(message, "the port of host \"app\"")) << message;
+    EXPECT_FALSE(contains(message, "739201")) << message;
   }
 }
 

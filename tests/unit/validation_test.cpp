@@ -147,6 +147,29 @@ TEST_F(ValidationTest, MaxHoldOutOfRange) {
   expect_accepted({.max_hold = 20ms});
 }
 
+TEST_F(ValidationTest, HeartbeatEveryOutOfRange) {
+  for (const milliseconds every : {milliseconds::min(), -1ms, 501ms, milliseconds::max()}) {
+    const std::string message = refusal_of_options({.ttl = 1s, .heartbeat_every = every});
+    EXPECT_TRUE(contains(message, "heartbeat_every of " + std::to_string(every.count()) +
+                                      " ms: allowed are 1 ms to 500 ms"))
+        << message;
+  }
+  expect_accepted({.ttl = 1s, .heartbeat_every = 0ms});
+  expect_accepted({.ttl = 1s, .heartbeat_every = 1ms});
+  expect_accepted({.ttl = 1s, .heartbeat_every = 500ms});
+}
+
+TEST_F(ValidationTest, PriorityOutOfRange) {
+  for (const int priority : {std::numeric_limits<int>::min(), -101, 101}) {
+    const std::string message = refusal_of_options({.priority = priority});
+    EXPECT_TRUE(
+        contains(message, "priority of " + std::to_string(priority) + ": allowed are -100 to 100"))
+        << message;
+  }
+  expect_accepted({.priority = -100});
+  expect_accepted({.priority = 100});
+}
+
 TEST_F(ValidationTest, StealAfterOutOfRange) {
   for (const milliseconds after : {-1ms, 0ms, milliseconds{8760h} + 1ms}) {
     const std::string message = refusal_of_options({.steal_after = after});
@@ -211,6 +234,9 @@ TEST_F(ValidationTest, ClientOptionsOutOfRange) {
         message_of<InvalidArgument>([&] { LockClient bad(link, {.keep_counters = keep}); }),
         "keep_counters of " + value));
   }
+  EXPECT_TRUE(contains(message_of<InvalidArgument>(
+                           [&] { LockClient bad(link, {.redis = {.command_timeout = 0ms}}); }),
+                       "command_timeout of 0 ms: allowed are 1 ms to 10 min"));
   EXPECT_TRUE(contains(
       message_of<InvalidArgument>([] { LockClient bad(std::shared_ptr<RedisLink>{}); }), "null"));
   EXPECT_TRUE(contains(message_of<InvalidArgument>([] { LockClient bad("localhost"); }),

@@ -119,9 +119,14 @@ struct LockOptions {
   std::chrono::milliseconds wait{10'000};
   static constexpr std::chrono::milliseconds forever = std::chrono::milliseconds::max();
 
-  /// Default: renewed by the client every third of the ttl. All locks due are renewed in one
-  /// round trip.
+  /// Default: renewed by the client every third of the ttl, or as `heartbeat_every` says. All locks
+  /// due are renewed in one round trip.
   Heartbeat heartbeat = Heartbeat::automatic;
+
+  /// For Heartbeat::automatic: the time between two renewals, 1 ms to half of the ttl. Shorter
+  /// costs round trips; longer leaves less time for another try after one that failed. 0, the
+  /// default, means a third of the ttl.
+  std::chrono::milliseconds heartbeat_every{0};
 
   /// Renewal stops after this time and the lock is lost (LossReason::max_hold), so that a stuck
   /// holder is not kept alive for ever. 0, the default, means no limit.
@@ -182,8 +187,9 @@ class Lock {
  public:
   Lock(Lock&&) noexcept;
   Lock& operator=(Lock&&) noexcept;
-  /// Releases. Never throws and waits at most for the link's time-out; what it could not do is
-  /// logged and tried again in the background.
+  /// Releases. Never throws; what it could not do is logged and tried again in the background.
+  /// If a reply is lost it asks a second time. Each time may take a command time-out and, if the
+  /// connection has to be made first, two connect time-outs: 10 s in all by default, at worst.
   ~Lock();
 
   const std::string& name() const noexcept;
@@ -201,6 +207,8 @@ class Lock {
   std::chrono::steady_clock::time_point valid_until() const noexcept;
 
   /// Fires when the lock is lost, before valid_until(). Does not fire on release.
+  /// A std::stop_callback on it runs on a thread that all locks of the client share and must not
+  /// block: other locks would hear of their loss late. What takes time belongs into `on_lost`.
   std::stop_token lost() const noexcept;
   LossReason loss_reason() const noexcept;
 

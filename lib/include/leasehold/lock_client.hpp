@@ -67,7 +67,8 @@ class LockClient {
   /// that is not possible. Leases are judged by the machine's monotonic clock. See docs/locks.md.
   explicit LockClient(std::string_view uri, LockClientOptions options = {});
 
-  /// Over a link of your own; `options.redis` is not used then.
+  /// Over a link of your own; of `options.redis` only the command_timeout is used then: no
+  /// heartbeat waits longer for its reply.
   explicit LockClient(std::shared_ptr<RedisLink> link, LockClientOptions options = {});
 
   LockClient(LockClient&&) noexcept;

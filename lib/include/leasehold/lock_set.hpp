@@ -16,8 +16,8 @@ class LockSet {
  public:
   LockSet(LockSet&&) noexcept = default;
   LockSet& operator=(LockSet&& other) noexcept;
-  /// Releases, in one round trip. As that of Lock, it does not throw and waits for one time-out of
-  /// the link at most, however many they are.
+  /// Releases, in one round trip. Does not throw, and waits no longer than the destructor of one
+  /// Lock, however many they are.
   ~LockSet();
 
   /// Sorted by name.

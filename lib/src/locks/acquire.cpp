@@ -40,7 +40,8 @@ milliseconds first_ttl(const LockOptions& options) {
 }
 
 milliseconds heartbeat_interval(const LockOptions& options) {
-  return options.heartbeat == Heartbeat::automatic ? options.ttl / 3 : milliseconds{0};
+  if (options.heartbeat == Heartbeat::manual) return milliseconds{0};
+  return options.heartbeat_every > milliseconds{0} ? options.heartbeat_every : options.ttl / 3;
 }
 
 milliseconds promised_interval(const LockOptions& options) {
@@ -155,6 +156,8 @@ bool AcquireCall::wait_in_line() {
 
 /// Asks the store until it answers. Nothing if the caller's stop token fired.
 std::optional<ClaimOutcome> AcquireCall::attempt() {
+  bool in_doubt =
+      false;  // a reply was lost: whatever ends this, that attempt may have been granted
   for (;;) {
     if (stop_.stop_requested()) return std::nullopt;
     // Before the call: latency must shorten trust. And if replies were lost it is the first of
@@ -166,15 +169,18 @@ std::optional<ClaimOutcome> AcquireCall::attempt() {
       unanswered_since_.reset();
       return outcome;
     } catch (const OutcomeUnknown&) {
+      in_doubt = true;
       unanswered_since_ = sent;
       if (++lost_replies_ >= most_lost_replies && !may_try_again_after_error()) throw;
     } catch (const Unavailable& error) {
       const bool ends = !may_try_again_after_error();
-      if (ends && unanswered_since_) throw OutcomeUnknown(error.what());  // of an earlier attempt
+      if (ends && in_doubt) throw OutcomeUnknown(error.what());
       if (ends) throw;
     } catch (const ServerRefused& error) {
       unanswered_since_ = sent;  // a script that failed half way may have got as far as the lock
-      if (!error.transient() || !may_try_again_after_error()) throw;
+      const bool ends = !error.transient() || !may_try_again_after_error();
+      if (ends && in_doubt) throw OutcomeUnknown(error.what());
+      if (ends) throw;
     }
     if (!sleep(std::min(error_backoff_.next(), time_left() + milliseconds{1}))) return std::nullopt;
   }

@@ -1,8 +1,6 @@
 #pragma once
 
-#include <condition_variable>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <stop_token>
 #include <string>
@@ -77,7 +75,7 @@ class AcquireCall {
   int retries_ = 0;
   int lost_replies_ = 0;
   TimePoint sent_{};                           // of the attempt that was answered last
-  std::optional<TimePoint> unanswered_since_;  // the first whose reply was lost
+  std::optional<TimePoint> unanswered_since_;  // the first without an answer
   bool waiting_ = false;                       // counted as such
   std::optional<LockRecord> holder_;           // as of the last attempt
   std::optional<WaitingRoom::Seat> seat_;      // while it stands in line

@@ -107,6 +107,8 @@ void KeepAlive::lose(const std::shared_ptr<Lease>& lease, LossReason reason) {
       on_lost({lease->name(), lease->token(), lease->loss_reason()});
     } catch (const std::exception& error) {
       logger->error("on_lost callback threw name={} error=\"{}\"", lease->name(), error.what());
+    } catch (...) {
+      logger->error("on_lost callback threw name={} error=\"not a std::exception\"", lease->name());
     }
   });
 }

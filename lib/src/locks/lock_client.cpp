@@ -1,15 +1,16 @@
 #include "leasehold/lock_client.hpp"
 
 #include <algorithm>
-#include <set>
 
 #include "leasehold/errors.hpp"
 #include "locks/acquire.hpp"
 #include "locks/acquire_all.hpp"
 #include "locks/lock_core.hpp"
 #include "locks/validation.hpp"
+#include "redis/hiredis_link.hpp"
 #include "redis/redis_lock_store.hpp"
 #include "sqlite/sqlite_lock_store.hpp"
+#include "support/default_logger.hpp"
 #include "support/quote.hpp"
 
 namespace leasehold {
@@ -50,8 +51,9 @@ std::unique_ptr<LockStore> open_store(std::string_view uri, const RunnerId& runn
                           "redis+unix:///path[?db=n], " +
                           std::string(sqlite::sqlite_uri_forms));
   }
-  return redis_store(connect_redis(uri, options.redis),
-                     connect_redis(uri, for_renewals(options.redis)), runner, options);
+  const auto logger = options.logger ? options.logger : default_logger();
+  return redis_store(connect_redis(uri, options.redis, logger),
+                     connect_redis(uri, for_renewals(options.redis), logger), runner, options);
 }
 
 template <class MakeStore>
@@ -71,6 +73,7 @@ LockClient::LockClient(std::string_view uri, LockClientOptions options)
 
 LockClient::LockClient(std::shared_ptr<RedisLink> link, LockClientOptions options) {
   if (!link) throw InvalidArgument("LockClient: the link is null");
+  check_redis_timeout("command_timeout", options.redis.command_timeout);
   core_ = make_core(
       options, [&](const RunnerId& runner) { return redis_store(link, link, runner, options); });
 }

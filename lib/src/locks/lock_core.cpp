@@ -1,24 +1,14 @@
 #include "locks/lock_core.hpp"
 
 #include <spdlog/logger.h>
-#include <spdlog/sinks/stdout_sinks.h>
 
 #include "leasehold/errors.hpp"
+#include "support/default_logger.hpp"
 
 namespace leasehold {
 namespace {
 
 using std::chrono::steady_clock;
-
-std::shared_ptr<spdlog::logger> default_logger() {
-  static const auto logger = [] {
-    auto made = std::make_shared<spdlog::logger>("leasehold",
-                                                 std::make_shared<spdlog::sinks::stderr_sink_mt>());
-    made->set_level(spdlog::level::warn);
-    return made;
-  }();
-  return logger;
-}
 
 /// `asked_before`: the reply to an earlier request was lost. Then, if the lock is gone while nobody
 /// else could have ended it, it was us.
@@ -227,7 +217,10 @@ Ownership LockCore::extend(const std::shared_ptr<Lease>& lease) {
       keep_alive.reschedule(lease);
       telemetry.record(
           {.type = LockEventType::heartbeat, .name = lease->name(), .token = lease->token()});
-      return lease->state() == Lease::State::lost ? Ownership::lost : Ownership::held;
+      if (lease->state() != Lease::State::lost) return Ownership::held;
+      // The answer came after we had given up. Nobody believes in this lease any more.
+      janitor.release_later(lease->name(), lease->terms().owner, sent + renewal->ttl);
+      return Ownership::lost;
     case RenewalResult::vanished:
       keep_alive.lose(lease, LossReason::vanished);
       return Ownership::lost;

@@ -4,6 +4,7 @@
 
 #include "leasehold/errors.hpp"
 #include "support/quote.hpp"
+#include "support/utf8.hpp"
 
 namespace leasehold {
 namespace {
@@ -51,15 +52,6 @@ void check_retry(const RetryPolicy& retry) {
   check_range("retry.longest", retry.longest, retry.first, longest_time);
 }
 
-bool is_utf8(const std::string& text) {
-  try {
-    (void)nlohmann::json(text).dump();
-    return true;
-  } catch (const nlohmann::json::exception&) {
-    return false;
-  }
-}
-
 /// The key of the first entry that is not UTF-8; the value may be nobody's business.
 std::string first_not_utf8(const std::map<std::string, std::string>& metadata) {
   for (const auto& [key, value] : metadata) {
@@ -78,6 +70,9 @@ void check_lock_options(const LockOptions& options) {
   check_range("ttl", options.ttl, shortest_ttl, longest_ttl);
   if (options.wait != LockOptions::forever) {
     check_range("wait", options.wait, milliseconds{0}, longest_time);
+  }
+  if (options.heartbeat_every != milliseconds{0}) {
+    check_range("heartbeat_every", options.heartbeat_every, milliseconds{1}, options.ttl / 2);
   }
   if (options.max_hold != milliseconds{0}) {
     check_range("max_hold", options.max_hold, shortest_ttl, longest_time);

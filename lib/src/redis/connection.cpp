@@ -134,10 +134,17 @@ void Connection::greet() {
 }
 
 void Connection::check_let_in(RedisReply&& reply) const {
+  const bool has_password =
+      reply.type == RedisReply::Type::error && reply.text.find(uri_.password) != std::string::npos;
+  for (const std::string_view code : {"WRONGPASS", "NOAUTH", "ERR invalid password"}) {
+    if (!reply.text.starts_with(code)) continue;
+    // The password may be one of the answer's own words. It is told by the code alone then.
+    if (has_password) reply.text = code;
+    checked(std::move(reply), uri_.display());
+  }
   // A server that does not know AUTH repeats its arguments, or the beginning of them.
   if (reply.type == RedisReply::Type::error &&
-      (reply.text.find("with args") != std::string::npos ||
-       reply.text.find(uri_.password) != std::string::npos)) {
+      (has_password || reply.text.find("with args") != std::string::npos)) {
     throw ServerRefused(ServerRefused::Reason::authentication,
                         uri_.display() +
                             ": the server does not accept AUTH, leave user and password out of the "

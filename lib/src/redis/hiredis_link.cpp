@@ -1,11 +1,13 @@
+#include "redis/hiredis_link.hpp"
+
 #include <algorithm>
-#include <memory>
+#include <utility>
 
 #include "leasehold/errors.hpp"
-#include "leasehold/redis_link.hpp"
 #include "redis/redis_uri.hpp"
 #include "redis/shared_connection.hpp"
 #include "redis/subscription.hpp"
+#include "support/default_logger.hpp"
 
 namespace leasehold {
 namespace {
@@ -14,11 +16,13 @@ using std::chrono::milliseconds;
 
 class HiredisLink final : public RedisLink {
  public:
-  HiredisLink(const RedisUri& uri, const RedisOptions& options)
+  HiredisLink(const RedisUri& uri, const RedisOptions& options,
+              std::shared_ptr<spdlog::logger> logger)
       : uri_(uri),
         where_(uri.display()),
         connect_timeout_(options.connect_timeout),
-        command_timeout_(options.command_timeout) {
+        command_timeout_(options.command_timeout),
+        logger_(std::move(logger)) {
     for (std::size_t i = 0; i < options.connections; ++i) {
       connections_.push_back(std::make_unique<SharedConnection>(uri, options.connect_timeout));
     }
@@ -38,7 +42,7 @@ class HiredisLink final : public RedisLink {
                                                std::function<void(std::string_view)> on_message,
                                                std::function<void()> on_subscribed) override {
     return std::make_unique<Subscription>(uri_, connect_timeout_, std::move(channel),
-                                          std::move(on_message), std::move(on_subscribed));
+                                          std::move(on_message), std::move(on_subscribed), logger_);
   }
 
   std::string where() const override { return where_; }
@@ -53,26 +57,32 @@ class HiredisLink final : public RedisLink {
   const std::string where_;
   const milliseconds connect_timeout_;
   const milliseconds command_timeout_;
+  const std::shared_ptr<spdlog::logger> logger_;
   std::vector<std::unique_ptr<SharedConnection>> connections_;
 };
 
-void check_timeout(const char* what, milliseconds value) {
+}  // namespace
+
+void check_redis_timeout(const char* what, milliseconds value) {
   if (value < milliseconds{1} || value > milliseconds{600'000}) {
     throw InvalidArgument(std::string(what) + " of " + std::to_string(value.count()) +
                           " ms: allowed are 1 ms to 10 min");
   }
 }
 
-}  // namespace
-
 std::shared_ptr<RedisLink> connect_redis(std::string_view uri, const RedisOptions& options) {
-  check_timeout("connect_timeout", options.connect_timeout);
-  check_timeout("command_timeout", options.command_timeout);
+  return connect_redis(uri, options, default_logger());
+}
+
+std::shared_ptr<RedisLink> connect_redis(std::string_view uri, const RedisOptions& options,
+                                         std::shared_ptr<spdlog::logger> logger) {
+  check_redis_timeout("connect_timeout", options.connect_timeout);
+  check_redis_timeout("command_timeout", options.command_timeout);
   if (options.connections < 1 || options.connections > 256) {
     throw InvalidArgument("connections of " + std::to_string(options.connections) +
                           ": allowed are 1 to 256");
   }
-  return std::make_shared<HiredisLink>(RedisUri::parse(uri), options);
+  return std::make_shared<HiredisLink>(RedisUri::parse(uri), options, std::move(logger));
 }
 
 }  // namespace leasehold

@@ -62,9 +62,12 @@ void parse_credentials(std::string_view text, RedisUri& uri) {
 }
 
 /// In redis://user:password, where @host was forgotten, the password stands in the port's place.
+/// Only what is as short as a port is shown then: that would be, too, if it were in range.
 std::string shown_port(std::string_view port, const RedisUri& uri) {
-  const bool may_be_secret =
-      uri.password.empty() && port.find_first_not_of("0123456789") != std::string_view::npos;
+  constexpr std::size_t longest_port = 5;
+  const bool like_a_port =
+      port.size() <= longest_port && port.find_first_not_of("0123456789") == std::string_view::npos;
+  const bool may_be_secret = uri.password.empty() && !like_a_port;
   return may_be_secret ? "the port of host " + in_quotes(uri.host) : "port " + in_quotes(port);
 }
 
@@ -121,6 +124,10 @@ RedisUri parse_tcp(std::string_view rest) {
 RedisUri parse_unix(std::string_view rest) {
   RedisUri uri;
   std::string_view path = take_credentials(rest, uri);
+  // Not shown: in redis+unix://user:password/path, where the @ was forgotten, it has the password.
+  if (!path.empty() && path.front() != '/' && path.front() != '?') {
+    refuse("the path of the socket does not begin with /");
+  }
   const auto question = path.find('?');
   if (question != std::string_view::npos) {
     const std::string_view query = path.substr(question + 1);

@@ -15,13 +15,17 @@ constexpr auto longest_pause = std::chrono::milliseconds{2'000};
 // connection that died while idle is then replaced before anything is sent on it.
 constexpr auto idle_before_check = std::chrono::milliseconds{20};
 
-// A caller's buffer is kept for its next command unless it has grown beyond this.
+// A buffer is kept for the next commands unless it has grown beyond this.
 constexpr std::size_t most_kept_buffer = 256 * 1024;
+
+void clear_for_reuse(std::string& buffer) {
+  buffer.clear();
+  if (buffer.capacity() > most_kept_buffer) std::string().swap(buffer);  // = {} would keep it
+}
 
 std::string& encode_buffer() {
   thread_local std::string buffer;
-  if (buffer.capacity() > most_kept_buffer) buffer = {};
-  buffer.clear();
+  clear_for_reuse(buffer);
   return buffer;
 }
 
@@ -139,8 +143,10 @@ void SharedConnection::tell_answered(const Round& round, const Request* leader) 
   bool others = false;
   for (Request* r = round.first; r;) {
     Request* const next = r->next;  // it may return, and be gone, as soon as it is told
-    others = others || next;
-    if (r != leader) r->told.store(answered, std::memory_order_release);
+    if (r != leader) {
+      others = others || r->bell == &bells.others;  // even the first, if one before it withdrew
+      r->told.store(answered, std::memory_order_release);
+    }
     r = next;
   }
   if (!leader) bells.first.ring();
@@ -178,7 +184,7 @@ void SharedConnection::send(Round& round) {
     round.sent = connection_.send(round.first->bytes, round.deadline);
     return;
   }
-  outgoing_.clear();
+  clear_for_reuse(outgoing_);
   for (Request* r = round.first; r; r = r->next) outgoing_ += r->bytes;
   round.sent = connection_.send(outgoing_, round.deadline);
 }

@@ -1,13 +1,16 @@
 #include "redis/subscription.hpp"
 
 #include <poll.h>
+#include <spdlog/logger.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
 
 #include <cerrno>
 #include <system_error>
+#include <utility>
 
 #include "leasehold/errors.hpp"
+#include "redis/redis_errors.hpp"
 #include "support/backoff.hpp"
 
 namespace leasehold {
@@ -24,10 +27,13 @@ constexpr milliseconds silence{1'000};
 
 Subscription::Subscription(RedisUri uri, milliseconds connect_timeout, std::string channel,
                            std::function<void(std::string_view)> on_message,
-                           std::function<void()> on_subscribed)
+                           std::function<void()> on_subscribed,
+                           std::shared_ptr<spdlog::logger> logger)
     : channel_(std::move(channel)),
       on_message_(std::move(on_message)),
       on_subscribed_(std::move(on_subscribed)),
+      logger_(std::move(logger)),
+      where_(uri.display()),
       connection_(std::move(uri), connect_timeout),
       wake_fd_(eventfd(0, EFD_CLOEXEC)) {
   if (wake_fd_ < 0) throw std::system_error(errno, std::generic_category(), "eventfd");
@@ -82,6 +88,11 @@ void Subscription::listen(const std::stop_token& stop) {
 }
 
 void Subscription::handle(const RedisReply& reply) {
+  if (reply.type == RedisReply::Type::error && !std::exchange(warned_, true)) {
+    // Locks work without it, only slower: nobody would notice.
+    logger_->warn("not subscribed, locks are handed over late channel={} error=\"{}\"", channel_,
+                  explain(reply.text, where_).what());
+  }
   if (reply.type != RedisReply::Type::array || reply.elements.empty()) return;
   const std::string& kind = reply.elements[0].text;
   if (kind == "subscribe") on_subscribed_();

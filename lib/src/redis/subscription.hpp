@@ -2,12 +2,17 @@
 
 #include <chrono>
 #include <functional>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <thread>
 
 #include "leasehold/redis_link.hpp"
 #include "redis/connection.hpp"
+
+namespace spdlog {
+class logger;
+}
 
 namespace leasehold {
 
@@ -17,7 +22,7 @@ class Subscription final : public RedisSubscription {
  public:
   Subscription(RedisUri uri, std::chrono::milliseconds connect_timeout, std::string channel,
                std::function<void(std::string_view)> on_message,
-               std::function<void()> on_subscribed);
+               std::function<void()> on_subscribed, std::shared_ptr<spdlog::logger> logger);
   ~Subscription() override;
 
  private:
@@ -28,7 +33,10 @@ class Subscription final : public RedisSubscription {
   const std::string channel_;
   const std::function<void(std::string_view)> on_message_;
   const std::function<void()> on_subscribed_;
+  const std::shared_ptr<spdlog::logger> logger_;
+  const std::string where_;
   Connection connection_;  // used by the thread only
+  bool warned_ = false;    // used by the thread only
   const int wake_fd_;
   std::jthread thread_;
 };

@@ -8,7 +8,7 @@
 namespace leasehold {
 
 /// Where those log who were given no logger: warnings and errors to stderr.
-inline std::shared_ptr<spdlog::logger> default_task_logger() {
+inline std::shared_ptr<spdlog::logger> default_logger() {
   static const auto logger = [] {
     auto made = std::make_shared<spdlog::logger>("leasehold",
                                                  std::make_shared<spdlog::sinks::stderr_sink_mt>());

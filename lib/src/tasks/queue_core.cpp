@@ -63,7 +63,7 @@ steady_clock::time_point trusted_until(steady_clock::time_point sent, millisecon
 QueueCore::QueueCore(std::unique_ptr<TaskStore> store_, TaskQueueOptions options_)
     : options(std::move(options_)),
       runner(options.runner ? *options.runner : RunnerId::of_this_process()),
-      logger(options.logger ? options.logger : default_task_logger()),
+      logger(options.logger ? options.logger : default_logger()),
       store(std::move(store_)) {}
 
 std::vector<Enqueued> QueueCore::enqueue(std::span<const NewTask> tasks) {
