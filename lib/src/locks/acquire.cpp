@@ -156,8 +156,8 @@ bool AcquireCall::wait_in_line() {
 
 /// Asks the store until it answers. Nothing if the caller's stop token fired.
 std::optional<ClaimOutcome> AcquireCall::attempt() {
-  bool in_doubt =
-      false;  // a reply was lost: whatever ends this, that attempt may have been granted
+  // A reply was lost: whatever ends this, that attempt may have been granted.
+  bool in_doubt = false;
   for (;;) {
     if (stop_.stop_requested()) return std::nullopt;
     // Before the call: latency must shorten trust. And if replies were lost it is the first of
