@@ -10,18 +10,8 @@
 namespace leasehold::sqlite {
 namespace {
 
-TEST(ProcessIdentityTest, TheLivingHaveNotEnded) {
-  EXPECT_FALSE(has_ended(process_identity()));
-  EXPECT_FALSE(has_ended("another space/1/1"));
-  EXPECT_FALSE(has_ended("nonsense"));
-}
-
-TEST(ProcessIdentityTest, AProcessWithTheSameNumberIsAnother) {
-  const std::string ours = process_identity();
-  EXPECT_TRUE(has_ended(ours.substr(0, ours.rfind('/')) + "/1"));
-}
-
-// The parent of a child of fork() that goes on when it has ended.
+// A child of fork() that goes on when its parent has ended. The first test: the parent has to be
+// the first who asks, for what a process remembers from before its fork() is no trap.
 TEST(ProcessIdentityTest, AParentThatHasEndedIsSeenByItsChild) {
   std::array<int, 2> ends{};
   ASSERT_EQ(pipe(ends.data()), 0);
@@ -44,6 +34,17 @@ TEST(ProcessIdentityTest, AParentThatHasEndedIsSeenByItsChild) {
   EXPECT_EQ(read(ends[0], &answer, 1), 1);
   EXPECT_EQ(answer, 'y');
   close(ends[0]);
+}
+
+TEST(ProcessIdentityTest, TheLivingHaveNotEnded) {
+  EXPECT_FALSE(has_ended(process_identity()));
+  EXPECT_FALSE(has_ended("another space/1/1"));
+  EXPECT_FALSE(has_ended("nonsense"));
+}
+
+TEST(ProcessIdentityTest, AProcessWithTheSameNumberIsAnother) {
+  const std::string ours = process_identity();
+  EXPECT_TRUE(has_ended(ours.substr(0, ours.rfind('/')) + "/1"));
 }
 
 }  // namespace
