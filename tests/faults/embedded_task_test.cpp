@@ -207,6 +207,32 @@ TEST_P(EmbeddedTaskTest, ProcessesKilledAtRandomLoseNothingAndDoubleNothing) {
   EXPECT_EQ(sql("PRAGMA integrity_check"), "ok");
 }
 
+TEST_P(EmbeddedTaskTest, ADeletedFileIsMadeAnewAndItsTasksAreGone) {
+  queue.enqueue({.type = "t"});
+  auto lease = lease_one(queue);
+  std::filesystem::remove(file());
+  const auto next = queue.enqueue({.type = "t"});
+  TaskQueue other{uri()};
+  ASSERT_EQ(other.list().size(), 1U);
+  EXPECT_EQ(other.list().front().id, next.id);
+  EXPECT_EQ(lease.complete(), LeaseWrite::stale);
+  EXPECT_EQ(other.get(next.id)->state, TaskState::pending);
+}
+
+// The renewals of a worker have a connection of their own.
+TEST_P(EmbeddedTaskTest, RetriesOfASecondConnectionAreCountedWithTheFirst) {
+  const auto database =
+      sqlite::open_database(*sqlite::parse_sqlite_uri(uri()), sqlite::open_options({}));
+  const sqlite::SqliteTaskStore store(database, {});
+  const auto twin = store.twin(50ms);
+  const auto other = connect();
+  const OwnTransaction lock{other.get()};
+  lock.execute("BEGIN IMMEDIATE");
+  const LeaseKey key{};
+  EXPECT_THROW(twin->extend({&key, 1}, 1s), Unavailable);
+  EXPECT_GE(store.retries(), 1U);
+}
+
 TEST_P(EmbeddedTaskTest, AProcessThatKeepsTheFileLockedIsSaidToBeInTheWay) {
   const auto other = connect();
   const OwnTransaction lock{other.get()};

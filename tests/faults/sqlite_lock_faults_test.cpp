@@ -110,6 +110,61 @@ TEST_F(SqliteLockFaultsTest, WhoStaysInTheWayIsWaitedForAsLongAsTheOptionsSay) {
   EXPECT_TRUE(got.wait());
 }
 
+// Also when it is time to sweep: that waits for nobody.
+TEST_F(SqliteLockFaultsTest, WhoStaysInTheWayIsWaitedForOnceAndNotForTheSweepToo) {
+  constexpr auto timeout = 1'050ms;  // longer than from one sweep to the next
+  auto options = as_new_runner();
+  options.sqlite_timeout = timeout;
+  LockClient hasty{uri, options};
+  peek(uri)->write([&](sqlite::Transaction&) {
+    const auto try_it = [&] { hasty.acquire("lock", {.wait = 0ms}); };
+    EXPECT_THROW(try_it(), Unavailable);
+    // If it waited twice, each would take twice as long. Several, for the machine may stand still.
+    EXPECT_TRUE(eventually(
+        [&] {
+          const auto start = std::chrono::steady_clock::now();
+          EXPECT_THROW(try_it(), Unavailable);
+          return std::chrono::steady_clock::now() - start < 2 * timeout;
+        },
+        patience));
+  });
+}
+
+// The client of a grant that was not confirmed is dead or frozen: none of its waiters holds up the
+// line, whoever finds out.
+TEST_F(SqliteLockFaultsTest, SweepEvictsTheClientOfAGrantThatWasNotConfirmed) {
+  const auto make_store = [&] {
+    return std::make_unique<sqlite::SqliteLockStore>(
+        *sqlite::parse_sqlite_uri(uri),
+        sqlite::SqliteLockStore::Options{.runner = RunnerId::generate(),
+                                         .linger = 1h,
+                                         .keep_counters = 1h,
+                                         .timeout = patience,
+                                         .boot_id = {}});
+  };
+  const auto living = make_store();
+  const auto frozen = make_store();
+  const std::string holder(32, 'a');
+  ASSERT_TRUE(living->take_free({.name = "lock", .owner = holder, .ttl = 1h}));
+  for (const char letter : {'b', 'c'}) {
+    const std::string owner(32, letter);
+    const LockClaim waiting{.name = "lock", .owner = owner, .ttl = 1h, .join = Join::tail};
+    ASSERT_TRUE(std::holds_alternative<LockConflict>(frozen->claim(waiting)));
+  }
+  EXPECT_EQ(living->release("lock", holder), ReleaseResult::released);
+  ask(*peek(uri), "UPDATE lock_claims SET ends = 0, gone = 0 WHERE state = 'granted'");
+  // Whoever uses locks sweeps once a second.
+  EXPECT_TRUE(eventually(
+      [&] {
+        if (living->take_free({.name = "other", .owner = holder, .ttl = 1h})) {
+          living->release("other", holder);
+        }
+        return living->counts().waiters_evicted == 2;
+      },
+      patience));
+  EXPECT_FALSE(living->status("lock"));
+}
+
 // What was said to be granted is granted, and what was said to be released is free, whenever the
 // process is killed.
 TEST_F(SqliteLockFaultsTest, KilledAtAnyMomentNothingThatWasSaidIsUntrue) {

@@ -23,8 +23,8 @@ std::uint64_t info(const RedisEndpoint& redis, const std::string& section,
 class LockKeepAliveTest : public OnEveryStoreOfItsOwn {};
 ON_TWO_STORES(LockKeepAliveTest);
 
-/// What the client does alone.
-class RedisLockKeepAliveTest : public OnARedisOfItsOwn {};
+class LockHeartbeatTest : public OnEveryStoreOfItsOwn {};
+ON_EVERY_STORE(LockHeartbeatTest);
 
 TEST_P(LockKeepAliveTest, ManyLocksAreKeptAliveByFewRoundTrips) {
   const auto events = std::make_shared<EventRecorder>();
@@ -56,7 +56,7 @@ TEST_P(LockKeepAliveTest, ManyLocksAreKeptAliveByFewRoundTrips) {
   store.expect_nothing_left();
 }
 
-TEST_F(RedisLockKeepAliveTest, NothingIsRenewedAfterItsRelease) {
+TEST_P(LockHeartbeatTest, NothingIsRenewedAfterItsRelease) {
   const auto events = std::make_shared<EventRecorder>();
   LockClient client{store.uri(), as_new_runner(events)};
   const Lock kept = client.acquire("kept", {.ttl = 1'500ms}).value();
@@ -68,7 +68,7 @@ TEST_F(RedisLockKeepAliveTest, NothingIsRenewedAfterItsRelease) {
   EXPECT_EQ(events->count(LockEventType::lost), 0U);
 }
 
-TEST_F(RedisLockKeepAliveTest, SameNameAgainIsRenewedForItself) {
+TEST_P(LockHeartbeatTest, SameNameAgainIsRenewedForItself) {
   // Registered by acquisition: what was released must not take the next one's heartbeats along.
   const auto events = std::make_shared<EventRecorder>();
   LockClient client{store.uri(), as_new_runner(events)};
@@ -84,7 +84,7 @@ TEST_F(RedisLockKeepAliveTest, SameNameAgainIsRenewedForItself) {
   }
 }
 
-TEST_F(RedisLockKeepAliveTest, WorksWhileTheHolderIsBlocked) {
+TEST_P(LockHeartbeatTest, WorksWhileTheHolderIsBlocked) {
   const auto events = std::make_shared<EventRecorder>();
   LockClient client{store.uri(), as_new_runner(events)};
   // Acquired by a thread that is gone, used by another one.

@@ -79,7 +79,8 @@ class LockLineFixture : public Store {
 class LockLineTest : public LockLineFixture<OnEveryStoreOfItsOwn> {};
 ON_EVERY_STORE(LockLineTest);
 
-/// Those that take long.
+/// Those that take long. Not in memory: there all share one mutex, which who looks without a pause
+/// keeps from the others.
 class LockLineRaceTest : public LockLineTest {
  protected:
   /// The embedded store has no messages on the way that could be overtaken: fewer will do.
@@ -497,7 +498,7 @@ TEST_P(LockLineTest, MetricsCountWaitersHandoversAndTheTimeWaited) {
 // keep a time-out for each place in the line are known to go wrong.
 
 class LockLineDriftTest : public LockLineTest {};
-ON_TWO_STORES(LockLineDriftTest);
+ON_EVERY_STORE(LockLineDriftTest);
 
 TEST_P(LockLineDriftTest, TimeOutsInAnyOrderLeaveTheOthersInTheirOrder) {
   hold();

@@ -5,6 +5,7 @@
 #include <thread>
 
 #include "every_store_fixture.hpp"
+#include "tests/support/lock_test_helpers.hpp"
 #include "tests/support/message_of.hpp"
 
 namespace leasehold {
@@ -236,6 +237,45 @@ TEST_P(EmbeddedJoinTest, CallsOfTheQueueInsideItsOwnTransactionAreRefused) {
   });
   EXPECT_EQ(queue.get(task.id)->state, TaskState::completed);
   queue.enqueue({.type = "t"});  // and afterwards it is free again
+}
+
+TEST_P(EmbeddedJoinTest, LocksOfTheSameDatabaseInsideItsTransactionAreRefused) {
+  LockClient locks{uri(), testing::as_new_runner()};
+  auto held = std::make_optional(locks.acquire("held").value());
+  transact(queue, [&](sqlite3*) {
+    const std::string message = refusal([&] { locks.acquire("lock"); });
+    EXPECT_TRUE(contains(message, "called inside transact()")) << message;
+    if (in_memory()) {
+      EXPECT_TRUE(contains(refusal([&] { locks.status("held"); }), "called inside transact()"));
+      EXPECT_TRUE(
+          contains(refusal([&] { LockClient another{uri()}; }), "called inside transact()"));
+    } else {
+      EXPECT_TRUE(locks.status("held")) << "reading waits for nobody";
+      TaskQueue another{uri()};
+      EXPECT_TRUE(
+          contains(refusal([&] { another.enqueue({.type = "t"}); }), "called inside transact()"));
+    }
+    held.reset();  // a destructor throws nothing: it is released afterwards
+  });
+  EXPECT_TRUE(eventually([&] { return !locks.status("held"); }));
+  EXPECT_TRUE(locks.acquire("lock"));
+}
+
+TEST_P(EmbeddedJoinTest, TransactionsOfTwoQueuesCanBeNested) {
+  const testing::TempDir dir;
+  TaskQueue other{in_memory() ? "sqlite::memory:other"
+                              : "sqlite:" + (dir.path() / "other.db").string()};
+  transact(queue, [&](sqlite3* outer) {
+    transact(other, [&](sqlite3* inner) {
+      enqueue_in(inner, other, {.type = "inner"});
+      enqueue_in(outer, queue, {.type = "first"});
+      EXPECT_TRUE(contains(refusal([&] { queue.get(TaskId{1}); }), "called inside transact()"));
+    });
+    enqueue_in(outer, queue, {.type = "second"});
+    EXPECT_TRUE(contains(refusal([&] { queue.get(TaskId{1}); }), "called inside transact()"));
+    EXPECT_EQ(other.list().size(), 1U);
+  });
+  EXPECT_EQ(queue.list().size(), 2U);
 }
 
 TEST_P(EmbeddedJoinTest, WhatTransactThrowsRollsBackAndIsThrownOn) {

@@ -2,7 +2,10 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <leasehold/locks.hpp>
+#include <optional>
 
+#include "every_store_fixture.hpp"
 #include "task_fixture.hpp"
 #include "tests/support/process.hpp"
 
@@ -11,31 +14,54 @@ namespace {
 
 using Reason = ServerRefused::Reason;
 
-class TaskMigrateTest : public TaskTest {
+/// The reason for which a call is refused; its message contains the words.
+template <typename Call>
+Reason refusal_of(Call&& call, const std::string& words) {
+  try {
+    call();
+  } catch (const ServerRefused& error) {
+    EXPECT_NE(std::string(error.what()).find(words), std::string::npos) << error.what();
+    return error.reason();
+  }
+  ADD_FAILURE() << "not refused";
+  return Reason::other;
+}
+
+/// What holds wherever the tables are.
+class MigrateTest : public TaskTest, public ::testing::WithParamInterface<Store> {
  protected:
   void SetUp() override {
-    sql("SET client_min_messages = warning; DROP SCHEMA IF EXISTS leasehold CASCADE;"
-        "DROP SCHEMA IF EXISTS other CASCADE");
-  }
-
-  /// The reason for which a call is refused; its message contains the words.
-  template <typename Call>
-  static Reason refusal_of(Call&& call, const std::string& words) {
-    try {
-      call();
-    } catch (const ServerRefused& error) {
-      EXPECT_NE(std::string(error.what()).find(words), std::string::npos) << error.what();
-      return error.reason();
+    if (GetParam() == Store::postgres) {
+      sql("SET client_min_messages = warning; DROP SCHEMA IF EXISTS leasehold CASCADE");
+    } else if (GetParam() == Store::sqlite_memory) {
+      keeper_.emplace(uri());
     }
-    ADD_FAILURE() << "not refused";
-    return Reason::other;
+  }
+  std::string uri() const {
+    if (GetParam() == Store::postgres) return TaskTest::uri();
+    if (GetParam() == Store::sqlite_memory) return "sqlite::memory:migrated";
+    return "sqlite:" + (dir_.path() / "tasks.db").string();
+  }
+  /// As if a later Leasehold had been here.
+  void come_from_the_future() const {
+    if (GetParam() == Store::postgres) {
+      sql("INSERT INTO leasehold.migrations (version, name) VALUES (9999, 'from the future')");
+      return;
+    }
+    const auto database =
+        sqlite::open_database(*sqlite::parse_sqlite_uri(uri()), sqlite::open_options({}));
+    database->write([](sqlite::Connection& connection) {
+      connection.execute_script("UPDATE leasehold_schema SET version = 9999 WHERE kind = 'tasks'");
+    });
   }
 
-  /// The uri of the database for another user.
-  static std::string uri_of(const std::string& user) { return uri() + "?user=" + user; }
+ private:
+  const testing::TempDir dir_;
+  std::optional<LockClient> keeper_;  // of the memory, in which it has no tasks
 };
+LEASEHOLD_ON_EVERY_STORE(MigrateTest);
 
-TEST_F(TaskMigrateTest, MakesTheTablesOnce) {
+TEST_P(MigrateTest, MakesTheTablesOnce) {
   const auto first = migrate(uri());
   EXPECT_EQ(first.from, 0);
   EXPECT_GE(first.to, 1);
@@ -45,14 +71,32 @@ TEST_F(TaskMigrateTest, MakesTheTablesOnce) {
   EXPECT_TRUE(second.applied.empty());
 }
 
-TEST_F(TaskMigrateTest, SeveralAtOnce) {
+TEST_P(MigrateTest, SeveralAtOnce) {
   std::atomic<int> applied{0};
   together(8, [&](int) {
     if (!migrate(uri()).applied.empty()) ++applied;
   });
   EXPECT_EQ(applied, 1);
+  if (GetParam() != Store::postgres) return;
   EXPECT_EQ(sql("SELECT count(*) FROM leasehold.migrations WHERE version = 1"), "1");
 }
+
+TEST_P(MigrateTest, ANewerSchemaIsRefused) {
+  migrate(uri());
+  come_from_the_future();
+  EXPECT_EQ(refusal_of([&] { migrate(uri()); }, "version 9999"), Reason::newer_schema);
+}
+
+class TaskMigrateTest : public TaskTest {
+ protected:
+  void SetUp() override {
+    sql("SET client_min_messages = warning; DROP SCHEMA IF EXISTS leasehold CASCADE;"
+        "DROP SCHEMA IF EXISTS other CASCADE");
+  }
+
+  /// The uri of the database for another user.
+  static std::string uri_of(const std::string& user) { return uri() + "?user=" + user; }
+};
 
 TEST_F(TaskMigrateTest, AnotherSchema) {
   EXPECT_EQ(migrate(uri(), {.schema = "other"}).from, 0);
@@ -61,12 +105,6 @@ TEST_F(TaskMigrateTest, AnotherSchema) {
   lease_one(queue).complete();
   EXPECT_EQ(queue.get(task.id)->state, TaskState::completed);
   EXPECT_EQ(sql("SELECT to_regnamespace('leasehold') IS NULL"), "t");
-}
-
-TEST_F(TaskMigrateTest, ANewerSchemaIsRefused) {
-  migrate(uri());
-  sql("INSERT INTO leasehold.migrations (version, name) VALUES (9999, 'from the future')");
-  EXPECT_EQ(refusal_of([] { migrate(uri()); }, "version 9999"), Reason::newer_schema);
 }
 
 TEST_F(TaskMigrateTest, PlainPsqlDoesTheSame) {

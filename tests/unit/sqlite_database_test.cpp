@@ -4,6 +4,7 @@
 #include <sqlite3.h>
 
 #include <array>
+#include <cerrno>
 #include <filesystem>
 #include <fstream>
 #include <thread>
@@ -93,6 +94,7 @@ TEST(SqliteUriTest, FormsAreRead) {
   EXPECT_EQ(parse_sqlite_uri("sqlite:a/b.db")->name, "a/b.db");
   EXPECT_EQ(parse_sqlite_uri("sqlite:/a/b.db")->name, "/a/b.db");
   EXPECT_EQ(parse_sqlite_uri("sqlite:///a/b.db")->name, "/a/b.db");
+  EXPECT_EQ(parse_sqlite_uri("sqlite:a/b.db")->display(), "sqlite:a/b.db");
   EXPECT_EQ(parse_sqlite_uri("sqlite:///a/b.db")->display(), "sqlite:/a/b.db");
 }
 
@@ -217,6 +219,41 @@ TEST_F(SqliteDatabaseTest, AFullDatabaseRefusesAndChangesNothing) {
   EXPECT_EQ(count(*database), 2);
 }
 
+/// Every write to a file fails until it is destroyed. SQLite lets its system calls be replaced.
+class FailingDisk {
+ public:
+  FailingDisk() { replace(reinterpret_cast<sqlite3_syscall_ptr>(&fail)); }
+  ~FailingDisk() { replace(nullptr); }  // by the real ones
+
+ private:
+  static ssize_t fail(int, const void*, size_t, off_t) {
+    errno = EIO;
+    return -1;
+  }
+  static void replace(sqlite3_syscall_ptr by) {
+    sqlite3_vfs* system = sqlite3_vfs_find(nullptr);
+    // Which of them it uses depends on how it was built.
+    for (const char* name : {"write", "pwrite", "pwrite64"})
+      system->xSetSystemCall(system, name, by);
+  }
+};
+
+TEST_F(SqliteDatabaseTest, ADiskThatFailsInACommitLeavesTheOutcomeUnknown) {
+  const auto database = open(uri());
+  add(*database, "kept");
+  {
+    const FailingDisk failing;
+    EXPECT_TRUE(contains(message_of<OutcomeUnknown>([&] { add(*database, "perhaps"); }), uri()));
+    EXPECT_THROW(database->single([](Transaction& transaction) {
+      return transaction.execute(add_note, "perhaps");
+    }),
+                 OutcomeUnknown);
+    EXPECT_EQ(count(*database), 1) << "reading goes on";
+  }
+  add(*database, "later");
+  EXPECT_EQ(count(*database), 2);
+}
+
 TEST_F(SqliteDatabaseTest, ADeletedFileIsMadeAnew) {
   const auto database = open(uri());
   add(*database, "gone with it");
@@ -249,6 +286,50 @@ TEST_F(SqliteDatabaseTest, WhoStaysInTheWayIsNotWaitedForLongerThanTheTimeout) {
     EXPECT_TRUE(contains(message, "20 ms")) << message;
   });
   EXPECT_EQ(count(*database), 0);
+}
+
+/// Goes somewhere else until it is destroyed.
+class WorkingDirectory {
+ public:
+  explicit WorkingDirectory(const std::filesystem::path& there) { current_path(there); }
+  ~WorkingDirectory() { current_path(before_); }
+
+ private:
+  const std::filesystem::path before_ = std::filesystem::current_path();
+};
+
+TEST_F(SqliteDatabaseTest, ARelativePathLeadsToTheSameFileFromEveryDirectory) {
+  const TempDir elsewhere;
+  std::optional<WorkingDirectory> directory(dir_.path());
+  const auto database = open("sqlite:store.db");
+  directory.reset();
+  directory.emplace(elsewhere.path());
+  add(*database, "here");
+  const auto twin = open_database(database->uri(), options_with(one_migration));
+  EXPECT_EQ(count(*twin), 1);
+  EXPECT_TRUE(database->connect()->prepare(count_notes).step());
+  EXPECT_EQ(&twin->hub(), &open(uri())->hub());
+  EXPECT_EQ(twin->where(), "sqlite:store.db");
+  EXPECT_TRUE(std::filesystem::is_empty(elsewhere.path()));
+
+  // The same when it is opened anew.
+  std::filesystem::remove(file());
+  add(*database, "in the new one");
+  EXPECT_TRUE(std::filesystem::exists(file()));
+  EXPECT_TRUE(std::filesystem::is_empty(elsewhere.path()));
+}
+
+TEST_F(SqliteDatabaseTest, TheVersionFoundIsThatOfThisKindAndThisTime) {
+  auto tasks = options_with(other_migrations);
+  tasks.schema.kind = "tasks";
+  for (const std::string& where : {std::string("sqlite::memory:versions"), uri()}) {
+    const auto parsed = *parse_sqlite_uri(where);
+    const auto locks = open_and_look(parsed, options_with(two_migrations));
+    EXPECT_EQ(locks.version_found, 0);
+    EXPECT_EQ(open_and_look(parsed, options_with(two_migrations)).version_found, 2);
+    EXPECT_EQ(open_and_look(parsed, tasks).version_found, 0);
+    EXPECT_EQ(open_and_look(parsed, tasks).version_found, 1);
+  }
 }
 
 TEST_F(SqliteDatabaseTest, ManyThreadsAndConnectionsLoseNothing) {

@@ -42,7 +42,9 @@ namespace leasehold {
 /// throws, the transaction is rolled back, and what it threw is thrown on. `work` has that
 /// connection for itself: it may use tables of its own and the functions below, must not commit or
 /// roll back, and must not keep the pointer. Calling the queue or its leases inside is refused
-/// (InvalidArgument); other threads that do so wait.
+/// (InvalidArgument), and so is any other call that would wait for this transaction, such as taking
+/// a lock in the same database; other threads that do so wait. A Lock whose destructor runs inside
+/// is released afterwards. Of another database transact() may be called inside.
 void transact(TaskQueue& queue, const std::function<void(sqlite3*)>& work);
 
 /// Adds a task if and when the transaction commits.

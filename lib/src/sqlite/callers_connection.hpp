@@ -6,17 +6,9 @@
 
 #include "leasehold/errors.hpp"
 #include "sqlite/connection.hpp"
+#include "sqlite/inside.hpp"
 
 namespace leasehold::sqlite {
-
-class Database;
-
-/// The database and the connection of the transact() that this thread is in.
-struct Inside {
-  const Database* database = nullptr;
-  Connection* connection = nullptr;
-};
-inline thread_local Inside inside;
 
 /// The main database of a connection: a path, or empty for one in memory.
 inline std::string path_of(sqlite3* handle) {
@@ -40,7 +32,9 @@ inline void check_in_transaction(sqlite3* handle) {
 template <class Work>
 auto in_callers_transaction(sqlite3* handle, const std::string& where, Work&& work) {
   try {
-    if (inside.connection && inside.connection->handle() == handle) return work(*inside.connection);
+    const Inside* inside =
+        Inside::find([handle](const Inside& one) { return one.connection().handle() == handle; });
+    if (inside) return work(inside->connection());
     Connection callers(handle, where);
     return work(callers);
   } catch (const Busy&) {

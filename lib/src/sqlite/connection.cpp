@@ -7,10 +7,7 @@ namespace leasehold::sqlite {
 
 Connection::Connection(const SqliteUri& uri)
     : where_(uri.display()), in_file_(uri.kind == SqliteUri::Kind::file) {
-  // "./" so that no name of a file means anything else to SQLite.
-  const std::string path = !in_file_                   ? ":memory:"
-                           : uri.name.starts_with('/') ? uri.name
-                                                       : "./" + uri.name;
+  const std::string path = in_file_ ? uri.path : ":memory:";
   sqlite3* handle = nullptr;
   // Our callers see to it that one thread at a time uses it.
   const int code =

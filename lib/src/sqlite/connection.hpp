@@ -49,7 +49,7 @@ class Connection {
   /// The first column of the first row, not kept.
   std::string pragma(std::string_view sql);
 
-  std::int64_t changes() const { return sqlite3_changes64(handle_.get()); }
+  std::int64_t changes() const { return sqlite3_changes(handle_.get()); }
   std::int64_t last_id() const { return sqlite3_last_insert_rowid(handle_.get()); }
   sqlite3* handle() const { return handle_.get(); }
 

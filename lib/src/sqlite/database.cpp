@@ -5,6 +5,7 @@
 #include <thread>
 
 #include "leasehold/errors.hpp"
+#include "sqlite/inside.hpp"
 #include "sqlite/schema.hpp"
 #include "support/random.hpp"
 
@@ -33,19 +34,25 @@ class Pauses {
 }  // namespace
 
 Database::Database(SqliteUri uri, const OpenOptions& options)
-    : uri_(std::move(uri)), timeout_(options.timeout), hub_(Hub::of(uri_)) {
+    : uri_(std::move(uri)),
+      timeout_(options.timeout),
+      hub_(Hub::of(uri_)),
+      busy_retries_(options.busy_retries ? options.busy_retries
+                                         : std::make_shared<std::atomic<std::uint64_t>>(0)) {
   stores_.push_back(options);
   while_busy(timeout_, [this] { version_found_ = open_anew(); });
 }
 
-void Database::add(const OpenOptions& options) {
+int Database::add(const OpenOptions& options) {
+  int version = 0;
   while_busy(timeout_, [&] {
-    install(*connection_, options, where());
+    version = install(*connection_, options, where());
     const bool known = std::any_of(stores_.begin(), stores_.end(), [&](const OpenOptions& store) {
       return store.schema.kind == options.schema.kind;
     });
     if (!known) stores_.push_back(options);
   });
+  return version;
 }
 
 /// With the mutex held.
@@ -69,21 +76,37 @@ int Database::open_anew() {
   return version;
 }
 
+/// Such a call would wait for itself: for the mutex, or for the lock on the file.
+void Database::refuse_inside_transact() const {
+  throw InvalidArgument(where() +
+                        ": called inside transact() on the same database: use enqueue_in() and "
+                        "complete_in() there, and everything else before or after");
+}
+
+bool Database::is_in_own_way() const {
+  return Inside::find(
+      [this](const Inside& inside) { return &inside.database().hub() == hub_.get(); });
+}
+
 /// Attempts with the mutex held, pauses without it, so that those who find a gap are not held up.
 template <class Attempt>
 void Database::while_busy(milliseconds timeout, Attempt&& attempt) {
+  if (Inside::find([this](const Inside& inside) { return &inside.database() == this; })) {
+    refuse_inside_transact();
+  }
   const auto deadline = steady_clock::now() + timeout;
   for (Pauses pauses;;) {
     try {
       const std::lock_guard guard(mutex_);
       return attempt();
     } catch (const Busy&) {
+      if (is_in_own_way()) refuse_inside_transact();
       if (steady_clock::now() >= deadline) {
         throw Unavailable(where() + ": other processes kept it locked for " +
                           std::to_string(timeout.count()) + " ms");
       }
     }
-    busy_retries_.fetch_add(1, std::memory_order_relaxed);
+    busy_retries_->fetch_add(1, std::memory_order_relaxed);
     std::this_thread::sleep_for(pauses.next());
   }
 }
@@ -112,21 +135,37 @@ void Database::run_once(Mode mode, Body body, void* context) {
   }
 }
 
-std::shared_ptr<Database> open_database(const SqliteUri& uri, const OpenOptions& options) {
-  if (uri.kind != SqliteUri::Kind::shared_memory) return std::make_shared<Database>(uri, options);
+namespace {
+
+/// The shared memory of that name; makes it if nobody has it open.
+struct SharedMemory {
+  std::shared_ptr<Database> database;
+  bool is_new;
+};
+SharedMemory shared_memory(const SqliteUri& uri, const OpenOptions& options) {
   static std::mutex mutex;
   static std::map<std::string, std::weak_ptr<Database>> open;
   const std::lock_guard guard(mutex);
   std::erase_if(open, [](const auto& entry) { return entry.second.expired(); });
   if (const auto found = open.find(uri.name); found != open.end()) {
-    if (auto database = found->second.lock()) {
-      database->add(options);
-      return database;
-    }
+    if (auto database = found->second.lock()) return {std::move(database), false};
   }
   auto database = std::make_shared<Database>(uri, options);
   open.insert_or_assign(uri.name, database);
-  return database;
+  return {std::move(database), true};
+}
+
+}  // namespace
+
+OpenedDatabase open_and_look(const SqliteUri& uri, const OpenOptions& options) {
+  if (uri.kind == SqliteUri::Kind::shared_memory) {
+    auto [database, is_new] = shared_memory(uri, options);
+    const int version = is_new ? database->version_found() : database->add(options);
+    return {std::move(database), version};
+  }
+  auto database = std::make_shared<Database>(uri, options);
+  const int version = database->version_found();
+  return {std::move(database), version};
 }
 
 }  // namespace leasehold::sqlite

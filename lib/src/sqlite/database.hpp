@@ -45,6 +45,8 @@ struct OpenOptions {
   Strangers strangers = Strangers::refused;
   /// With which tests pretend that the machine was started anew. Empty: what the kernel says.
   std::string boot_id;
+  /// Where retries are counted, for several that are one to their user. Null: by each for itself.
+  std::shared_ptr<std::atomic<std::uint64_t>> busy_retries;
 };
 
 /// What the body of a transaction works with.
@@ -56,6 +58,8 @@ using Transaction = Connection;
 /// in the middle of a commit it throws OutcomeUnknown. While other processes are in the way it is
 /// tried again, up to the time-out. A file that was deleted or replaced under us is opened anew:
 /// what it contained is gone.
+///
+/// A call inside a transact() of the same thread that would wait for it throws InvalidArgument.
 ///
 /// Thread-safe. A child of fork() must not use what its parent has opened: open it there again.
 class Database {
@@ -94,7 +98,8 @@ class Database {
   }
 
   /// How often calls waited for another process and tried again.
-  std::uint64_t busy_retries() const { return busy_retries_.load(std::memory_order_relaxed); }
+  std::uint64_t busy_retries() const { return busy_retries_->load(std::memory_order_relaxed); }
+  const std::shared_ptr<std::atomic<std::uint64_t>>& retry_counter() const { return busy_retries_; }
 
   /// The version of the tables before it was opened; 0 for none.
   int version_found() const { return version_found_; }
@@ -107,8 +112,8 @@ class Database {
   /// A connection of its own to a file.
   std::unique_ptr<Connection> connect() const { return std::make_unique<Connection>(uri_); }
 
-  /// For another kind of store in the same database.
-  void add(const OpenOptions& options);
+  /// For another store in the same database. Returns the version of its tables before; 0 for none.
+  int add(const OpenOptions& options);
 
  private:
   enum class Mode { read, write, single };
@@ -133,12 +138,14 @@ class Database {
   void run_once(Mode mode, Body body, void* context);
   template <class Attempt>
   void while_busy(std::chrono::milliseconds timeout, Attempt&& attempt);
+  bool is_in_own_way() const;
+  [[noreturn]] void refuse_inside_transact() const;
   int open_anew();
 
   const SqliteUri uri_;
   const std::chrono::milliseconds timeout_;
   const std::shared_ptr<Hub> hub_;
-  std::atomic<std::uint64_t> busy_retries_{0};
+  const std::shared_ptr<std::atomic<std::uint64_t>> busy_retries_;
   int version_found_ = 0;  // written by the constructor
 
   std::mutex mutex_;
@@ -148,6 +155,13 @@ class Database {
 };
 
 /// A new Database, or for shared memory the one that others of this process have open already.
-std::shared_ptr<Database> open_database(const SqliteUri& uri, const OpenOptions& options);
+struct OpenedDatabase {
+  std::shared_ptr<Database> database;
+  int version_found;  ///< of the tables of this kind, before; 0 for none
+};
+OpenedDatabase open_and_look(const SqliteUri& uri, const OpenOptions& options);
+inline std::shared_ptr<Database> open_database(const SqliteUri& uri, const OpenOptions& options) {
+  return open_and_look(uri, options).database;
+}
 
 }  // namespace leasehold::sqlite

@@ -10,7 +10,7 @@ std::shared_ptr<Hub> Hub::of(const SqliteUri& uri) {
   if (uri.kind == SqliteUri::Kind::file) {
     // A path can be written in many ways.
     std::error_code error;
-    const auto path = std::filesystem::weakly_canonical(std::filesystem::absolute(uri.name), error);
+    const auto path = std::filesystem::weakly_canonical(uri.path, error);
     if (!error) key = path.string();
   }
   static std::mutex mutex;

@@ -51,9 +51,16 @@ std::string process_identity() {
 }
 
 bool has_ended(std::string_view identity) {
-  static const std::string ours = process_identity();
-  static const std::string our_space = pid_namespace();
-  if (identity == ours) return false;
+  // Remembered, but not by a child of fork(): its parent is another process.
+  struct Self {
+    pid_t pid = 0;
+    std::string space;
+    std::string identity;
+  };
+  thread_local Self self;
+  if (self.pid != getpid()) self = {getpid(), pid_namespace(), process_identity()};
+  const std::string& our_space = self.space;
+  if (identity == self.identity) return false;
   const auto slash = identity.find('/');
   if (slash == std::string_view::npos || identity.substr(0, slash) != our_space) return false;
   pid_t pid = 0;

@@ -83,9 +83,14 @@ SqliteLockStore::SqliteLockStore(const SqliteUri& uri, const Options& options)
 /// Runs `fn(Transaction&, LockEffects&)` in a transaction, and tells those whom it concerns.
 template <class Fn>
 auto SqliteLockStore::change(Fn&& fn) {
+  return change(timeout_, fn);
+}
+
+template <class Fn>
+auto SqliteLockStore::change(milliseconds timeout, Fn&& fn) {
   activity_->keep_awake();
   LockEffects effects;
-  auto result = database_->write([&](Transaction& transaction) {
+  auto result = database_->write(timeout, [&](Transaction& transaction) {
     effects = {};
     auto answer = fn(transaction, effects);
     post(transaction, effects);
@@ -299,14 +304,24 @@ class SqliteLockStore::Listener final : public LockListener {
   }
 
   void read_messages(Connection& connection) {
+    // Before those for us: what is written in between is read now or the next time. Ids grow with
+    // the commits, so nothing comes below it any more. And so nobody reads what is for others
+    // twice.
+    std::int64_t newest = 0;
+    {
+      auto row = connection.prepare(lock_sql::newest_message);
+      row.step();
+      newest = row.integer(0);
+    }
     std::vector<std::string> texts;
     {
       auto rows = connection.prepare(lock_sql::messages, read_up_to_, store_.claimant_.client);
       while (rows.step()) {
-        read_up_to_ = rows.integer(0);
+        newest = std::max(newest, rows.integer(0));
         texts.emplace_back(rows.text(1));
       }
     }
+    read_up_to_ = std::max(read_up_to_, newest);  // all are gone: newest is 0
     for (const std::string& text : texts) hear(text);
   }
 
@@ -415,7 +430,8 @@ void SqliteLockStore::sweep_now_and_then() {
 
 void SqliteLockStore::sweep() {
   const std::lock_guard guard(sweep_mutex_);
-  swept_up_to_ = change([&](Transaction& transaction, LockEffects& effects) {
+  // Whoever is in the way now is not waited for: the call that comes next does that.
+  swept_up_to_ = change(milliseconds{0}, [&](Transaction& transaction, LockEffects& effects) {
     std::string last;
     {
       auto row = transaction.prepare(lock_sql::sweep_page, swept_up_to_, names_a_sweep);
@@ -424,12 +440,13 @@ void SqliteLockStore::sweep() {
     }
     const Moment moment = Moment::now();
     transaction.execute(lock_sql::sweep_claims, swept_up_to_, last, moment.since_boot);
-    std::vector<std::string> forgotten;
+    std::vector<std::string> unsettled;
     {
-      auto rows = transaction.prepare(lock_sql::forgotten_lines, swept_up_to_, last);
-      while (rows.step()) forgotten.emplace_back(rows.text(0));
+      auto rows =
+          transaction.prepare(lock_sql::unsettled_lines, swept_up_to_, last, moment.since_boot);
+      while (rows.step()) unsettled.emplace_back(rows.text(0));
     }
-    for (const std::string& name : forgotten) {
+    for (const std::string& name : unsettled) {
       LockLine line(transaction, name, moment, effects);
       line.settle();
       line.advance();

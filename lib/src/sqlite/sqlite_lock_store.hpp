@@ -58,6 +58,8 @@ class SqliteLockStore final : public LockStore {
 
   template <class Fn>
   auto change(Fn&& fn);
+  template <class Fn>
+  auto change(std::chrono::milliseconds timeout, Fn&& fn);
   void post(Transaction& transaction, const LockEffects& effects);
   void deliver(const LockEffects& effects);
   std::optional<FencingToken> take_free(Transaction& transaction, const LockClaim& claim);

@@ -297,23 +297,13 @@ SqliteTaskStore::SqliteTaskStore(std::shared_ptr<Database> database,
                                  const TaskQueueOptions& options)
     : database_(std::move(database)), options_(options) {}
 
-/// One that is called inside transact() would wait for itself.
-void SqliteTaskStore::check_not_inside() const {
-  if (inside.database != database_.get()) return;
-  throw InvalidArgument(where() +
-                        ": called inside transact(): use enqueue_in() and complete_in() there, and "
-                        "everything else before or after");
-}
-
 template <class Fn>
 auto SqliteTaskStore::write(Fn&& fn) {
-  check_not_inside();
   return database_->write(fn);
 }
 
 template <class Fn>
 auto SqliteTaskStore::read(Fn&& fn) {
-  check_not_inside();
   return database_->read(fn);
 }
 
@@ -572,6 +562,7 @@ std::unique_ptr<TaskStore> SqliteTaskStore::twin(milliseconds patience) const {
   if (database_->uri().kind == SqliteUri::Kind::file) {
     auto options = open_options(options_);
     options.timeout = std::min(options.timeout, patience);
+    options.busy_retries = database_->retry_counter();
     database = open_database(database_->uri(), options);
   }
   return std::make_unique<SqliteTaskStore>(std::move(database), options_);
@@ -579,24 +570,24 @@ std::unique_ptr<TaskStore> SqliteTaskStore::twin(milliseconds patience) const {
 
 void SqliteTaskStore::transact(const std::function<void(sqlite3*)>& work) {
   write([&](Connection& connection) {
-    inside = {database_.get(), &connection};
-    struct Leave {
-      ~Leave() { inside = {}; }
-    } const leave;
+    const Inside inside(*database_, connection);
     work(connection.handle());
   });
   tell_workers();
 }
 
 void SqliteTaskStore::check_callers(sqlite3* connection) const {
-  if (inside.database == database_.get() && inside.connection->handle() == connection) return;
+  const bool is_ours = Inside::find([&](const Inside& inside) {
+    return &inside.database() == database_.get() && inside.connection().handle() == connection;
+  });
+  if (is_ours) return;
   if (database_->uri().kind != SqliteUri::Kind::file) {
     throw InvalidArgument(where() +
                           ": a database in memory has no second connection: use transact()");
   }
   check_in_transaction(connection);
   const std::string path = path_of(connection);
-  const auto ours = identity_of(database_->uri().name);
+  const auto ours = identity_of(database_->uri().path);
   if (!ours || identity_of(path) != ours) {
     throw InvalidArgument("the connection's main database is " + in_quotes(path) +
                           ", and the queue is in " + where() +
@@ -634,7 +625,7 @@ std::optional<MigrateReport> migrate_sqlite(std::string_view uri) {
   auto options = sqlite::open_options({});
   options.strangers = sqlite::Strangers::joined;
   MigrateReport report;
-  report.from = sqlite::open_database(*parsed, options)->version_found();
+  report.from = sqlite::open_and_look(*parsed, options).version_found;
   for (const EmbeddedText* migration : sqlite::task_schema::all) {
     report.to = sqlite::version_of(*migration);
     if (report.to > report.from) report.applied.emplace_back(migration->name);

@@ -64,7 +64,6 @@ class SqliteTaskStore : public TaskStore {
   auto write(Fn&& fn);
   template <class Fn>
   auto read(Fn&& fn);
-  void check_not_inside() const;
   void tell_workers() const;
 
   const std::shared_ptr<Database> database_;

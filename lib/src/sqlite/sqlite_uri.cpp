@@ -1,6 +1,8 @@
 #include "sqlite/sqlite_uri.hpp"
 
 #include <algorithm>
+#include <filesystem>
+#include <utility>
 
 #include "leasehold/errors.hpp"
 #include "support/quote.hpp"
@@ -21,12 +23,19 @@ bool may_stand_in_name(char c) {
 }
 
 SqliteUri parse_memory(std::string_view name) {
-  if (name.empty()) return {SqliteUri::Kind::private_memory, {}};
+  if (name.empty()) return {.kind = SqliteUri::Kind::private_memory};
   if (name.size() > 128 || !std::all_of(name.begin(), name.end(), may_stand_in_name)) {
     refuse("name " + in_quotes(name) +
            " is not 1 to 128 letters, digits, underscores, hyphens and dots");
   }
-  return {SqliteUri::Kind::shared_memory, std::string(name)};
+  return {.kind = SqliteUri::Kind::shared_memory, .name = std::string(name)};
+}
+
+/// "./" where it fails, so that no name of a file means anything else to SQLite.
+std::string absolute(const std::string& path) {
+  std::error_code error;
+  const auto absolute = std::filesystem::absolute(path, error);
+  return error ? "./" + path : absolute.string();
 }
 
 SqliteUri parse_path(std::string_view path) {
@@ -46,7 +55,9 @@ SqliteUri parse_path(std::string_view path) {
     refuse("path " + in_quotes(path) + " has a control character");
   }
   if (path.starts_with(':')) refuse("unknown word " + in_quotes(path));
-  return {SqliteUri::Kind::file, std::string(path)};
+  std::string name(path);
+  std::string absolute_path = absolute(name);
+  return {SqliteUri::Kind::file, std::move(name), std::move(absolute_path)};
 }
 
 }  // namespace

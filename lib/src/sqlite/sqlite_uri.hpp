@@ -14,7 +14,9 @@ struct SqliteUri {
     file,            ///< sqlite:PATH
   };
   Kind kind = Kind::private_memory;
-  std::string name;  ///< of shared memory, or the path
+  std::string name;  ///< of shared memory, or the path as it was written
+  /// Of a file. Absolute: a program may change its directory while it has the file open.
+  std::string path;
 
   /// For messages.
   std::string display() const;

@@ -14,8 +14,8 @@
 
 namespace leasehold::sqlite {
 
-/// A prepared statement with its values, borrowed from the Database's cache; given back by the
-/// destructor. Bound texts are not copied: they have to outlive the statement.
+/// A prepared statement with its values, borrowed from the Connection that keeps it; given
+/// back by the destructor. Bound texts are not copied: they have to outlive the statement.
 class Statement {
  public:
   Statement(sqlite3_stmt* statement, const std::string& where)

@@ -1,0 +1,2 @@
+-- newest_message: its id; null if there is none.
+SELECT max(id) FROM lock_messages
