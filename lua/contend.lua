@@ -170,7 +170,11 @@ if join ~= 'no' then
     keep_line()
   else
     place = unpack_waiter(known).place
+    if kind == 'x' and holder == 'shared' and first == owner then
+      note_life(owner)
+    end
   end
+  calling = owner
 end
 if room or kind == 'p' then  -- a larger number of permits makes room for those who wait
   advance(holder, current, pttl)

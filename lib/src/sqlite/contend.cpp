@@ -114,9 +114,12 @@ class Contest {
   LockConflict wait(bool limits) {
     LockConflict conflict{.place = claim_.place};
     if (claim_.join != Join::no) conflict.place = line_.join(claim_, claimant_);
+    if (exclusive() && line_.holder() == Holder::shared && !line_.others_wait(claim_.owner)) {
+      line_.note_life(claim_.owner);
+    }
     // A larger number of permits makes room for those who wait.
     if (has_room() || limits) {
-      line_.advance();
+      line_.advance(claim_.join == Join::no ? std::string_view{} : claimant_.client);
       line_.look();
     }
     line_.tidy();
