@@ -385,6 +385,33 @@ TEST_P(LockLineProcessTest, NobodyGetsPastAStoppedWaiterWhileItsTurnLasts) {
   }
 }
 
+TEST_P(LockLineProcessTest, LockForWhichOnlyTheDeadWaitIsNotBusy) {
+  Peer& doomed = peer();
+  doomed.tell("acquire h " + name + " 60000 0 hold");
+  EXPECT_EQ(doomed.read_grant().id, "h");
+  join(doomed, "a");
+  join(doomed, "b");
+  kill(doomed);
+  store.shorten_lease(name, 60s);
+  ASSERT_EQ(client.status(name)->state, LockState::stale);
+  const Lock lock = client.acquire(name, {.on_conflict = OnConflict::fail_fast}).value();
+  EXPECT_EQ(lock.took_over_from()->runner, doomed.runner);
+  EXPECT_EQ(line_length(client, name), 0U);
+}
+
+TEST_P(LockLineProcessTest, ForceTakesALockThatNobodyHoldsFromThoseWhoWait) {
+  Peer& waiter = peer();
+  Lock lock = hold();
+  join(waiter, "waiter");
+  waiter.process.pause();
+  store.shorten_lease(name, 60s);
+  ASSERT_EQ(client.status(name)->state, LockState::stale);
+  client.acquire(name, {.wait = 0ms, .on_conflict = OnConflict::force}).value().release();
+  waiter.process.resume();
+  EXPECT_EQ(waiter.read_grant().id, "waiter");
+  waiter.release("waiter");
+}
+
 TEST_P(LockLineProcessTest, LockOfAKilledHolderGoesToTheNextInLineWhenItsLeaseEnds) {
   constexpr auto ttl = 2'000ms;
   Peer& holder = peer();
