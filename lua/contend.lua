@@ -80,12 +80,11 @@ end
 local function oust()
   if holder == 'shared' then
     for _, other in ipairs(redis.call('ZRANGE', holders, 0, -1)) do
-      tell_ousted(other, redis.call('HGET', book, 'h:' .. other), 'taken')
-      redis.call('HDEL', book, 'h:' .. other)
+      dismiss(other, redis.call('HGET', book, 'h:' .. other), 'taken')
     end
     redis.call('DEL', holders, lock)
   else
-    tell_ousted(owner_of(current), string.sub(current, 33), 'taken')
+    dismiss(owner_of(current), string.sub(current, 33), 'taken')
   end
 end
 

@@ -60,8 +60,9 @@ local function tell(client, message)
 end
 
 -- For a holder whose lock goes away under it; `held` is its state and record. A waiter that has not
--- confirmed yet has lost nothing: it is told to look again.
-local function tell_ousted(owner, held, what)
+-- confirmed yet has lost nothing: it is told to look again. What was left to it has found an end.
+local function dismiss(owner, held, what)
+  redis.call('HDEL', book, 'h:' .. owner, 'p:' .. owner)
   local client = held and client_of(held)
   if client then
     tell(client, (string.sub(held, 1, 1) == '?' and 'granted' or what) .. ' ' .. owner)
@@ -147,17 +148,25 @@ local function settle()
     return nil
   end
   if owner_of(value) == nobody then
+    local left_behind, its_pttl
     for _, owner in ipairs(redis.call('ZRANGEBYSCORE', holders, '-inf', now)) do
       local record = redis.call('HGET', book, 'h:' .. owner)
       redis.call('ZREM', holders, owner)
-      redis.call('HDEL', book, 'h:' .. owner, 'p:' .. owner)
+      redis.call('HDEL', book, 'h:' .. owner)
       if record and string.sub(record, 1, 1) == '?' then
+        if not left_behind then
+          left_behind, its_pttl = inherit(owner)
+        end
         evicted = evicted + 1
         evict_client(client_of(record))
       end
     end
     if redis.call('ZCARD', holders) > 0 then
       return 'shared', value
+    end
+    if left_behind then  -- as take_back() does it
+      redis.call('SET', lock, left_behind, 'PX', its_pttl)
+      return 'stale', left_behind, its_pttl
     end
     redis.call('DEL', lock)
     return nil
@@ -271,7 +280,7 @@ end
 local function tidy()
   if redis.call('EXISTS', line) == 0 and redis.call('EXISTS', holders) == 0 then
     local value = redis.call('GET', lock)
-    if not value or state_of(value) == '=' then
+    if not value or state_of(value) ~= '?' then  -- also if it is not ours
       redis.call('DEL', book)
     end
   end
