@@ -61,7 +61,9 @@ void print_table(const std::vector<Result>& results) {
     }
     std::printf("\n");
     for (const auto& [name, value] : result.extra) {
-      std::printf("  %s %s\n", name.c_str(), number(value).c_str());
+      const bool has_target = name == result.must_be_zero;
+      std::printf("  %s %s%s%s\n", name.c_str(), number(value).c_str(),
+                  has_target ? ", target 0" : "", has_target && value != 0 ? " (missed)" : "");
     }
   }
   std::fflush(stdout);
@@ -83,6 +85,7 @@ void write_json(const std::vector<Result>& results, const std::filesystem::path&
       object["target_is"] = to_string(result.goal);
     }
     for (const auto& [name, value] : result.extra) object[name] = rounded(value);
+    if (!result.must_be_zero.empty()) object["must_be_zero"] = result.must_be_zero;
     list.push_back(std::move(object));
   }
   std::ofstream out(file);

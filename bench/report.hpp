@@ -22,6 +22,7 @@ struct Result {
   double target = 0;  ///< of the ratio; 0: there is none
   Goal goal = Goal::at_least;
   std::vector<std::pair<std::string, double>> extra;  ///< more fields, by name
+  std::string must_be_zero;                           ///< that one of them, if any
 };
 
 /// Says what is going on, in one line that is overwritten. Silent unless stderr is a terminal.
@@ -42,7 +43,7 @@ class Progress {
 void print_table(const std::vector<Result>& results);
 
 /// A list of objects with `case, unit, ours, reference, reference_name, ratio`, `target` if there
-/// is one, and the extra fields.
+/// is one, the extra fields, and `must_be_zero` if one of them has to be.
 void write_json(const std::vector<Result>& results, const std::filesystem::path& file);
 
 }  // namespace leasehold::bench

@@ -80,12 +80,11 @@ end
 local function oust()
   if holder == 'shared' then
     for _, other in ipairs(redis.call('ZRANGE', holders, 0, -1)) do
-      tell_ousted(other, redis.call('HGET', book, 'h:' .. other), 'taken')
-      redis.call('HDEL', book, 'h:' .. other)
+      dismiss(other, redis.call('HGET', book, 'h:' .. other), 'taken')
     end
     redis.call('DEL', holders, lock)
   else
-    tell_ousted(owner_of(current), string.sub(current, 33), 'taken')
+    dismiss(owner_of(current), string.sub(current, 33), 'taken')
   end
 end
 
@@ -139,13 +138,28 @@ if mode == 'silent' and holder == 'exclusive' and state_of(current) == '=' then
   end
 end
 
--- Nobody overtakes those who stand in line.
-local first = redis.call('ZRANGE', line, 0, 0)[1]
-local my_turn = not first or first == owner or join == 'head'
-local room = holder == nil or holder == 'stale'
-if beside then
-  local most = kind == 's' and math.huge or tonumber(redis.call('HGET', book, '#limit') or limit)
-  room = redis.call('ZCARD', holders) < most
+local function has_room()
+  local room = holder == nil or holder == 'stale'
+  if holder == 'shared' and kind ~= 'x' then
+    local most = limit_of({kind = kind, limit = limit})
+    room = redis.call('ZCARD', holders) < most
+  end
+  return room
+end
+
+-- Nobody overtakes those who stand in line, except by force.
+local first
+local function is_my_turn()
+  first = redis.call('ZRANGE', line, 0, 0)[1]
+  return not first or first == owner or join == 'head' or mode == 'always'
+end
+
+local room = has_room()
+local my_turn = is_my_turn()
+if room and not my_turn and join == 'no' then  -- it will not be told if only the dead stand there
+  advance(holder, current, pttl)
+  holder, current, pttl = settle()
+  room, my_turn = has_room(), is_my_turn()
 end
 if room and my_turn then
   return grant(holder == 'stale' and 'stale' or 'free', holder == 'stale' and current)
@@ -171,13 +185,16 @@ if join ~= 'no' then
     keep_line()
   else
     place = unpack_waiter(known).place
+    if kind == 'x' and holder == 'shared' and first == owner then
+      note_life(owner)
+    end
   end
-end
-if room or kind == 'p' then  -- a larger number of permits makes room for those who wait
-  advance(holder, current, pttl)
-  holder, current, pttl = settle()
-end
-if join == 'no' then
+  calling = owner
+  if room or kind == 'p' then  -- a larger number of permits makes room for those who wait
+    advance(holder, current, pttl)
+    holder, current, pttl = settle()
+  end
+else
   tidy()
 end
 if not current or holder == 'shared' then

@@ -9,10 +9,10 @@
 local value, ttl = ARGV[1], tonumber(ARGV[2])
 local owner = owner_of(value)
 
--- What settle() clears away without an advance() after it delays nobody: it had lapsed already, and
--- whoever waits looks when it lapses, and once a second anyway (watch_line.lua).
 local holder, current = settle()
 if not holder then
+  advance(nil)
+  tidy()
   return 0
 end
 if holder == 'shared' then

@@ -13,11 +13,10 @@ end
 local token = redis.call('GET', fence) or '0'
 local shared = redis.call('ZRANGE', holders, 0, -1)
 for _, owner in ipairs(shared) do
-  tell_ousted(owner, redis.call('HGET', book, 'h:' .. owner), 'vanished')
-  redis.call('HDEL', book, 'h:' .. owner)
+  dismiss(owner, redis.call('HGET', book, 'h:' .. owner), 'vanished')
 end
 if holder ~= 'shared' then
-  tell_ousted(owner_of(value), string.sub(value, 33), 'vanished')
+  dismiss(owner_of(value), string.sub(value, 33), 'vanished')
 end
 redis.call('DEL', lock, holders)
 advance(nil)

@@ -30,7 +30,7 @@ if held and owner_of(held) == owner then
   take_back(owner)
   answer = 1
 elseif redis.call('ZREM', holders, owner) == 1 then
-  redis.call('HDEL', book, 'h:' .. owner)
+  redis.call('HDEL', book, 'h:' .. owner, 'p:' .. owner)
   answer = 1
 elseif held then
   answer = -1

@@ -6,10 +6,12 @@
 -- ARGV[1] owner  one waiter of the process: the one that looked longest ago
 --
 -- Reply: {1 if that waiter still stands in line or was granted the lock, 0 if the waiters of the
---         process have to look, ms until the present lease or claim ends, -1 if never, evicted}
+--         process have to look, ms until the present lease or claim ends or the head of the line has
+--         to have answered, -1 if never, evicted}
 --#include line.lua
 local owner = ARGV[1]
 
+calling = owner
 advance(settle())
 keep_line()
 tidy()
@@ -24,5 +26,8 @@ if current and owner_of(current) == nobody then
 elseif current then
   local pttl = redis.call('PTTL', lock)
   left = pttl < 0 and -1 or math.max(0, pttl - (field(current, 'linger') or 0))
+end
+if answer_due then
+  left = left < 0 and answer_due or math.min(left, answer_due)
 end
 return {present, left, evicted}

@@ -212,7 +212,8 @@ Result hot_lock_handover(LockBench& bench, const std::string& name) {
                     {"reference_wait_p99_ms_of_all_turns", reference.p99_all_ms},
                     {"handovers_per_s", ours.handovers_per_second},
                     {"reference_handovers_per_s", reference.handovers_per_second},
-                    {"out_of_order_share", out_of_order}}};
+                    {"out_of_order_share", out_of_order}},
+          .must_be_zero = "out_of_order_share"};
 }
 
 }  // namespace leasehold::bench

@@ -8,16 +8,21 @@
 -- KEYS[4] book     hash: w:<owner> a waiter, h:<owner> state and record of a shared holder,
 --                  p:<owner> when the key of a holder that vanished would have gone, server ms,
 --                  and its value: left to this waiter, which was granted the lock,
+--                  a:<owner> times that this waiter was asked for a sign of life since the last
+--                  one, and when, server ms,
 --                  #seq the latest place in the line, #limit the number of permits
 -- KEYS[5] holders  sorted set: owners of shared holders by the end of their lease, server ms
 local lock, fence, line, book, holders = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
 
 local claim_ms = 1000        -- how long a waiter has to confirm what it was granted
+local answer_ms = 400        -- how long one has to answer when it is asked whether it lives
 local overtake = 8.001       -- places that a waiter gains with each step of priority, and a bit
                              -- more, so that the higher priority wins a tie
 local idle_ms = 600000       -- the keys of a line that nobody cares for are gone after this
 local nobody = string.rep('0', 32)
 local evicted = 0            -- waiters that were found dead by this call
+local calling                -- the owner for which this call is made, where that is a sign of life
+local answer_due             -- ms until the head of the line has to have answered, if it was asked
 
 local clock = redis.call('TIME')
 local now = clock[1] * 1000 + math.floor(clock[2] / 1000)
@@ -55,8 +60,9 @@ local function tell(client, message)
 end
 
 -- For a holder whose lock goes away under it; `held` is its state and record. A waiter that has not
--- confirmed yet has lost nothing: it is told to look again.
-local function tell_ousted(owner, held, what)
+-- confirmed yet has lost nothing: it is told to look again. What was left to it has found an end.
+local function dismiss(owner, held, what)
+  redis.call('HDEL', book, 'h:' .. owner, 'p:' .. owner)
   local client = held and client_of(held)
   if client then
     tell(client, (string.sub(held, 1, 1) == '?' and 'granted' or what) .. ' ' .. owner)
@@ -82,7 +88,7 @@ end
 
 local function forget_waiter(owner)
   redis.call('ZREM', line, owner)
-  redis.call('HDEL', book, 'w:' .. owner)
+  redis.call('HDEL', book, 'w:' .. owner, 'a:' .. owner)
 end
 
 -- The keys of a line in which somebody stands live on. Looked at often, so written seldom.
@@ -142,17 +148,25 @@ local function settle()
     return nil
   end
   if owner_of(value) == nobody then
+    local left_behind, its_pttl
     for _, owner in ipairs(redis.call('ZRANGEBYSCORE', holders, '-inf', now)) do
       local record = redis.call('HGET', book, 'h:' .. owner)
       redis.call('ZREM', holders, owner)
-      redis.call('HDEL', book, 'h:' .. owner, 'p:' .. owner)
+      redis.call('HDEL', book, 'h:' .. owner)
       if record and string.sub(record, 1, 1) == '?' then
+        if not left_behind then
+          left_behind, its_pttl = inherit(owner)
+        end
         evicted = evicted + 1
         evict_client(client_of(record))
       end
     end
     if redis.call('ZCARD', holders) > 0 then
       return 'shared', value
+    end
+    if left_behind then  -- as take_back() does it
+      redis.call('SET', lock, left_behind, 'PX', its_pttl)
+      return 'stale', left_behind, its_pttl
     end
     redis.call('DEL', lock)
     return nil
@@ -187,6 +201,38 @@ local function add_holder(owner, state, value, lease_ms)
   live(lease_ms + linger, lock, fence, book, holders)
 end
 
+-- While others share the lock, a waiter at the head that wants it alone keeps out those behind it:
+-- it must not be dead or frozen. Its process shows that it lives by each call for this lock; one
+-- that was silent is asked, and once more if it does not answer: whoever asked may have been frozen
+-- itself.
+local function note_life(owner)
+  redis.call('HSET', book, 'a:' .. owner, string.format('0 %.0f', now))
+end
+
+local function shows_life(owner, w)
+  local asked, at = string.match(redis.call('HGET', book, 'a:' .. owner) or '0 0', '^(%d) (%d+)$')
+  asked, at = tonumber(asked), tonumber(at)
+  local left = at + answer_ms - now
+  if left > 0 then
+    answer_due = asked > 0 and left
+    return true
+  end
+  local caller = calling and waiter_of(calling)
+  if caller and caller.client == w.client then
+    note_life(owner)
+    return true
+  end
+  if redis.call('ZCARD', line) == 1 then  -- it is in nobody's way
+    return true
+  end
+  if asked == 2 or not tell(w.client, 'granted ' .. owner) then
+    return false
+  end
+  redis.call('HSET', book, 'a:' .. owner, string.format('%d %.0f', asked + 1, now))
+  answer_due = answer_ms
+  return true
+end
+
 -- Grants to as many of the next waiters as there is room for and tells each. A waiter that nobody
 -- listens for is evicted. `holder`, `left_behind` and its pttl come from settle(); returns what holds
 -- the lock then.
@@ -202,8 +248,12 @@ local function advance(holder, left_behind, its_pttl)
     local w = waiter_of(owner)
     if not w then
       redis.call('ZREM', line, owner)
-    elseif holder == 'shared' and
-        (w.kind == 'x' or redis.call('ZCARD', holders) >= limit_of(w)) then
+    elseif holder == 'shared' and w.kind == 'x' then
+      if shows_life(owner, w) then
+        break
+      end
+      evict_client(w.client)
+    elseif holder == 'shared' and redis.call('ZCARD', holders) >= limit_of(w) then
       break
     elseif not tell(w.client, 'granted ' .. owner) then
       evict_client(w.client)
@@ -230,7 +280,7 @@ end
 local function tidy()
   if redis.call('EXISTS', line) == 0 and redis.call('EXISTS', holders) == 0 then
     local value = redis.call('GET', lock)
-    if not value or state_of(value) == '=' then
+    if not value or state_of(value) ~= '?' then  -- also if it is not ours
       redis.call('DEL', book)
     end
   end

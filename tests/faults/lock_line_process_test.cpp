@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <deque>
+#include <future>
 #include <sstream>
 
 #include "tests/support/line_test_helpers.hpp"
@@ -98,9 +99,28 @@ class LockLineProcessTest : public OnEveryStoreOfItsOwn {
   /// Returns when the process stands in line for the lock.
   void join(Peer& peer, const std::string& id, const std::string& then = "hold",
             std::chrono::milliseconds ttl = 60s) {
+    tell_to_join(peer, id + " " + name + " " + std::to_string(ttl.count()) + " 0 " + then);
+  }
+  /// The same; `kind` as lock_line_program wants it.
+  void join_as(const std::string& kind, Peer& peer, const std::string& id) {
+    tell_to_join(peer, id + " " + name + " 60000 0 hold " + kind);
+  }
+  void tell_to_join(Peer& peer, const std::string& claim) {
     const auto before = line_length(client, name);
-    peer.tell("acquire " + id + " " + name + " " + std::to_string(ttl.count()) + " 0 " + then);
-    EXPECT_TRUE(eventually([&] { return line_length(client, name) == before + 1; }, patience));
+    peer.tell("acquire " + claim);
+    EXPECT_TRUE(in_line(before + 1));
+  }
+
+  /// Whether as many stand in line now.
+  ::testing::AssertionResult in_line(std::uint64_t number) {
+    return eventually([&] { return line_length(client, name) == number; }, patience);
+  }
+
+  Lock read() { return SharedLock{client, name}.read({.ttl = 60s, .wait = patience}).value(); }
+  std::future<Acquisition> read_in_background(std::chrono::milliseconds wait = patience) {
+    return std::async(std::launch::async, [this, wait] {
+      return SharedLock{client, name}.read({.ttl = 60s, .wait = wait});
+    });
   }
 
   /// The processes in the line.
@@ -218,6 +238,101 @@ TEST_P(LockLineProcessTest, StoppedProcessAtTheHeadDelaysTheLineOnceAndComesBack
   living.release("g");
 }
 
+// --- Those who share the lock, and one who waits to have it alone ------------------------------
+
+TEST_P(LockLineProcessTest, KilledWriterInTheLineDoesNotKeepReadersOut) {
+  Peer& doomed = peer();
+  Lock reader = read();
+  join(doomed, "writer");
+  auto late = read_in_background();
+  ASSERT_TRUE(in_line(2));
+  kill(doomed);
+  EXPECT_TRUE(late.get()) << "although the first reader still holds the lock";
+  EXPECT_GE(client.stats().waiters_evicted, 1U);
+  EXPECT_EQ(line_length(client, name), 0U);
+}
+
+TEST_P(LockLineProcessTest, WriterThatWasKilledEarlierDoesNotKeepAReaderOut) {
+  Peer& doomed = peer();
+  const Lock reader = read();
+  join(doomed, "writer");
+  kill(doomed);
+  EXPECT_TRUE(read_in_background().get());
+}
+
+TEST_P(LockLineProcessTest, KilledWriterInTheLineDoesNotKeepPermitsBack) {
+  Peer& doomed = peer();
+  Semaphore semaphore{client, name, 2};
+  const Lock permit = semaphore.acquire({.ttl = 60s}).value();
+  join(doomed, "alone");
+  kill(doomed);
+  EXPECT_TRUE(semaphore.acquire({.wait = patience}));
+}
+
+TEST_P(LockLineProcessTest, StoppedWriterInTheLineKeepsReadersOutForAMomentOnlyAndComesBack) {
+  Peer& frozen = peer();
+  Lock reader = read();
+  join(frozen, "writer");
+  auto late = read_in_background();
+  ASSERT_TRUE(in_line(2));
+  frozen.process.pause();
+  const auto paused = Clock::now();
+  Lock beside = late.get().value();
+  EXPECT_LT(Clock::now() - paused, 6s);  // about 2 s, on a machine that has time
+  EXPECT_GE(client.stats().waiters_evicted, 1U);
+
+  frozen.process.resume();
+  EXPECT_TRUE(in_line(1));
+  reader.release();
+  beside.release();
+  EXPECT_EQ(frozen.read_grant().id, "writer");
+  frozen.release("writer");
+}
+
+TEST_P(LockLineProcessTest, LivingWriterInTheLineKeepsReadersOutForAsLongAsItWaits) {
+  Peer& living = peer();
+  Lock reader = read();
+  join(living, "writer");
+  // One that the machine leaves without a core is thought frozen: then once more.
+  for (int attempt = 0;; ++attempt) {
+    const auto evicted = client.stats().waiters_evicted;
+    auto late = read_in_background(4s);  // several times as long as it would take to evict it
+    const bool came_in = late.get().has_value();
+    if (came_in && client.stats().waiters_evicted > evicted && attempt < 3) {
+      ASSERT_TRUE(in_line(1));
+      continue;
+    }
+    EXPECT_FALSE(came_in);
+    break;
+  }
+  reader.release();
+  EXPECT_EQ(living.read_grant().id, "writer");
+  living.release("writer");
+}
+
+TEST_P(LockLineProcessTest, StoppedReaderOrPermitInTheLineDelaysAWriterOnceAndComesBack) {
+  Peer& frozen = peer();
+  Peer& living = peer();
+  for (const char* kind : {"read", "2"}) {
+    Lock lock = hold();
+    join_as(kind, frozen, "a");
+    join_as(kind, frozen, "b");
+    join(living, "writer");
+    frozen.process.pause();
+    lock.release();
+    EXPECT_EQ(living.read_grant().id, "writer");
+    EXPECT_EQ(line_length(client, name), 0U);
+    frozen.process.resume();
+    EXPECT_TRUE(in_line(2));
+    living.release("writer");
+    std::vector<std::string> came_in{frozen.read_grant().id, frozen.read_grant().id};
+    std::sort(came_in.begin(), came_in.end());
+    EXPECT_EQ(came_in, (std::vector<std::string>{"a", "b"}));
+    frozen.release("a");
+    frozen.release("b");
+  }
+}
+
 TEST_P(LockLineProcessTest, WaiterThatDoesNotTakeItsGrantCountsAsEvicted) {
   Peer& frozen = peer();
   Lock lock = hold();
@@ -270,6 +385,33 @@ TEST_P(LockLineProcessTest, NobodyGetsPastAStoppedWaiterWhileItsTurnLasts) {
   }
 }
 
+TEST_P(LockLineProcessTest, LockForWhichOnlyTheDeadWaitIsNotBusy) {
+  Peer& doomed = peer();
+  doomed.tell("acquire h " + name + " 60000 0 hold");
+  EXPECT_EQ(doomed.read_grant().id, "h");
+  join(doomed, "a");
+  join(doomed, "b");
+  kill(doomed);
+  store.shorten_lease(name, 60s);
+  ASSERT_EQ(client.status(name)->state, LockState::stale);
+  const Lock lock = client.acquire(name, {.on_conflict = OnConflict::fail_fast}).value();
+  EXPECT_EQ(lock.took_over_from()->runner, doomed.runner);
+  EXPECT_EQ(line_length(client, name), 0U);
+}
+
+TEST_P(LockLineProcessTest, ForceTakesALockThatNobodyHoldsFromThoseWhoWait) {
+  Peer& waiter = peer();
+  Lock lock = hold();
+  join(waiter, "waiter");
+  waiter.process.pause();
+  store.shorten_lease(name, 60s);
+  ASSERT_EQ(client.status(name)->state, LockState::stale);
+  client.acquire(name, {.wait = 0ms, .on_conflict = OnConflict::force}).value().release();
+  waiter.process.resume();
+  EXPECT_EQ(waiter.read_grant().id, "waiter");
+  waiter.release("waiter");
+}
+
 TEST_P(LockLineProcessTest, LockOfAKilledHolderGoesToTheNextInLineWhenItsLeaseEnds) {
   constexpr auto ttl = 2'000ms;
   Peer& holder = peer();
@@ -318,6 +460,68 @@ TEST_P(LockLineProcessTest, UncleanEndIsStillReportedIfTheNextInLineIsStoppedToo
   frozen.process.resume();
   EXPECT_EQ(frozen.read_grant().previous, "-");
   frozen.release("a");
+}
+
+TEST_P(LockLineProcessTest, UncleanEndIsStillReportedIfAStoppedReaderWasNextInLine) {
+  Peer& holder = peer();
+  Peer& frozen = peer();
+  Peer& living = peer();
+  holder.tell("acquire h " + name + " 60000 0 hold");
+  EXPECT_EQ(holder.read_grant().id, "h");
+  join_as("read", frozen, "a");
+  join(living, "b");
+  frozen.process.pause();
+  kill(holder);
+  store.shorten_lease(name, 60s);
+  const auto grant = living.read_grant();
+  EXPECT_EQ(grant.id, "b");
+  EXPECT_EQ(grant.previous, holder.runner);
+  living.release("b");
+  frozen.process.resume();
+  EXPECT_EQ(frozen.read_grant().previous, "-");
+  frozen.release("a");
+}
+
+TEST_P(LockLineProcessTest, UncleanEndIsNotReportedToAWaiterWhoseGrantWasTakenByForce) {
+  Peer& holder = peer();
+  Peer& first = peer();
+  Peer& second = peer();
+  holder.tell("acquire h " + name + " 60000 0 hold");
+  EXPECT_EQ(holder.read_grant().id, "h");
+  join(first, "a");
+  join(second, "b");
+  first.process.pause();
+  second.process.pause();
+  kill(holder);
+  store.shorten_lease(name, 60s);
+  EXPECT_FALSE(client.acquire(name, {.on_conflict = OnConflict::fail_fast}));  // it is a's turn
+  Lock forced = client.acquire(name, {.ttl = 60s, .on_conflict = OnConflict::force}).value();
+  first.process.resume();
+  second.process.resume();
+  EXPECT_TRUE(in_line(2));
+  forced.release();
+  EXPECT_EQ(first.read_grant().previous, "-");
+  first.release("a");
+  EXPECT_EQ(second.read_grant().previous, "-");
+  second.release("b");
+}
+
+TEST_P(LockLineProcessTest, PrioritiesHoldAcrossProcesses) {
+  Peer& low = peer();
+  Peer& high = peer();
+  // As above: a process that the machine leaves without a core loses its turn. Then once more.
+  for (int attempt = 0;; ++attempt) {
+    Lock lock = hold();
+    tell_to_join(low, "low " + name + " 60000 0 pass");
+    tell_to_join(high, "high " + name + " 60000 1 pass");
+    lock.release();
+    const FencingToken first = high.read_grant().token;
+    const FencingToken second = low.read_grant().token;
+    const auto evicted = client.stats().waiters_evicted + low.evicted() + high.evicted();
+    if (second < first && evicted > 0 && attempt < 3) continue;
+    EXPECT_LT(first, second);
+    break;
+  }
 }
 
 TEST_P(LockLineProcessTest, StoppedHolderLosesTheLockToTheNextInLine) {

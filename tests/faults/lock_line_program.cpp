@@ -3,7 +3,7 @@
 //     lock_line_program <uri>
 //
 // Says "ready <runner id>", then does what the lines of its input say, several at once:
-//     acquire <id> <lock name> <ttl ms> <priority> hold|pass
+//     acquire <id> <lock name> <ttl ms> <priority> hold|pass [write|read|<number of permits>]
 //                  later "granted <id> <token> <runner that vanished with the lock, or ->"; with
 //                  `pass` the lock is released at once
 //     release <id>    "released <id>"
@@ -32,9 +32,16 @@ void say(const std::string& line) {
   std::cout << line << std::endl;
 }
 
+Acquisition acquire(LockClient& client, const std::string& name, const LockOptions& options,
+                    const std::string& kind) {
+  if (kind == "write") return client.acquire(name, options);
+  if (kind == "read") return SharedLock{client, name}.read(options);
+  return Semaphore{client, name, std::stoi(kind)}.acquire(options);
+}
+
 void acquire(LockClient& client, const std::string& id, const std::string& name,
-             const LockOptions& options, bool pass) {
-  Lock lock = client.acquire(name, options).value();
+             const LockOptions& options, bool pass, const std::string& kind) {
+  Lock lock = acquire(client, name, options, kind).value();
   const std::string previous = lock.took_over_from() ? lock.took_over_from()->runner : "-";
   const std::string line =
       "granted " + id + " " + std::to_string(lock.token().value) + " " + previous;
@@ -67,14 +74,16 @@ int main(int argc, char** argv) {
     if (order == "acquire") {
       std::string name;
       std::string then;
+      std::string kind;
       int ttl = 0;
       LockOptions options;
       words >> name >> ttl >> options.priority >> then;
+      if (!(words >> kind)) kind = "write";
       options.ttl = std::chrono::milliseconds{ttl};
       options.wait = LockOptions::forever;
       options.metadata = {{"id", id}};
-      std::thread{[&client, id, name, options, then] {
-        acquire(client, id, name, options, then == "pass");
+      std::thread{[&client, id, name, options, then, kind] {
+        acquire(client, id, name, options, then == "pass", kind);
       }}.detach();
     } else if (order == "release") {
       take(id).release();

@@ -243,5 +243,16 @@ TEST_F(RedisLockForceTest, LossBeforeWeHearOfAGrantThatIsOnItsWayIsFound) {
   EXPECT_TRUE(told_at_once(held, LossReason::taken) || told_at_once(held, LossReason::vanished));
 }
 
+// With the default options a holder is silent for `steal_after` between any two of its heartbeats.
+TEST_F(RedisLockForceTest, StealStaleDoesNotPesterTheStoreAboutAHolderThatIsNotSilentYet) {
+  const Lock held = holder.acquire(name, {.ttl = 60s}).value();
+  auto link = std::make_shared<HookedLink>(redis.uri());
+  LockClient thief{link, as_new_runner()};
+  EXPECT_FALSE(thief.acquire(
+      name, {.wait = 2s, .on_conflict = OnConflict::steal_stale, .steal_after = 1ms}));
+  // It looks once a second, and looks after the line as often.
+  EXPECT_LT(link->round_trips(), 15);
+}
+
 }  // namespace
 }  // namespace leasehold::testing

@@ -241,6 +241,15 @@ TEST_P(SemaphoreTest, ExclusiveLockOfTheSameNameWaitsForAllPermitsAndStopsThem) 
   EXPECT_FALSE(semaphore.acquire(fail_fast()));
 }
 
+using RedisSemaphoreTest = LockFamilyFixture<OnRedis>;
+
+TEST_F(RedisSemaphoreTest, LeavesNothingBesideAKeyThatIsNotOurs) {
+  store.redis().command({"SET", key_of(name), "somebody else's"});
+  EXPECT_FALSE((Semaphore{client, name, 2}.acquire(fail_fast())));
+  EXPECT_FALSE(key_exists(store.redis(), key_of(name) + ":book"));
+  store.redis().command({"DEL", key_of(name)});
+}
+
 TEST_P(SemaphoreTest, OutlivesItsClient) {
   auto brief = std::make_optional<LockClient>(store.uri(), as_new_runner());
   Semaphore kept{*brief, name, 1};

@@ -420,6 +420,22 @@ TEST_P(SharedLockTest, DowngradeLetsWaitingReadersInAndNoWriter) {
   EXPECT_TRUE(result_of(late_reader));
 }
 
+TEST_P(SharedLockProcessTest, DowngradeLetsReadersOfOtherProcessesInAndNoWriter) {
+  FamilyProcess writer{store, name, 60s, "write"};
+  const FencingToken token = writer.held();
+  FamilyProcess reader{store, name, 60s, "read"};
+  ASSERT_TRUE(waiting(1));
+  FamilyProcess next{store, name, 60s, "write"};
+  ASSERT_TRUE(waiting(2));
+  EXPECT_EQ(writer.ask("downgrade"), "held");
+  EXPECT_EQ(reader.held(), token);
+  EXPECT_EQ(holders(), 2U);
+  EXPECT_TRUE(waiting(1));
+  EXPECT_EQ(writer.ask("release"), "done");
+  EXPECT_EQ(reader.ask("release"), "done");
+  EXPECT_GT(next.held(), token);
+}
+
 TEST_P(SharedLockTest, DowngradeDoesNotLetAWriterSlipIn) {
   Lock writer = lock.write().value();
   auto next = write_in_background();

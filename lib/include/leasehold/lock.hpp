@@ -145,7 +145,8 @@ struct LockOptions {
 
   /// For steal_stale: how long a holder must have been silent. A holder is never thought silent
   /// before it missed two of its own heartbeats. The robbed holder is told at once, if it can hear,
-  /// and its token is outranked. Only exclusive holders are robbed. Default 5 s.
+  /// and its token is outranked. Only exclusive holders are robbed. Costs a look at the lock
+  /// whenever the holder may be silent: at most one a second, ten just before it is. Default 5 s.
   std::chrono::milliseconds steal_after{5'000};
 
   /// Default: refused.

@@ -141,10 +141,7 @@ bool AcquireCall::wait_in_line() {
   }
   TimePoint until = deadline_;
   if (options_.on_conflict == OnConflict::steal_stale) {
-    // Silence makes no noise: the one who wants to profit from it has to look.
-    const auto silent_in = std::clamp(options_.steal_after - holder_->heartbeat_age,
-                                      milliseconds{20}, milliseconds{1'000});
-    until = std::min(until, steady_clock::now() + silent_in);
+    until = std::min(until, steady_clock::now() + silent_in());
   }
   if (options_.reentry == Reentry::allowed) {
     // The lock may come to this process by another thread, of which no store will tell.
@@ -152,6 +149,21 @@ bool AcquireCall::wait_in_line() {
   }
   seat_->wait(until, stop_);
   return !stop_.stop_requested();
+}
+
+/// When the holder may count as silent. Silence makes no noise: the one who wants to profit from it
+/// has to look.
+milliseconds AcquireCall::silent_in() const {
+  // By then the next holder, of which nobody tells those who wait, can be silent.
+  const milliseconds longest = std::max(options_.steal_after, milliseconds{1'000});
+  if (holder_->kind == LockKind::shared) return longest;
+  const milliseconds silent_for = holder_->heartbeat_age;
+  if (silent_for < options_.steal_after) {
+    return std::clamp(options_.steal_after - silent_for, milliseconds{20}, longest);
+  }
+  // Long enough for us, but it has not missed two of its heartbeats yet: those that it promised are
+  // as a rule a third of its ttl apart.
+  return std::clamp(2 * holder_->ttl / 3 - silent_for, milliseconds{100}, milliseconds{1'000});
 }
 
 /// Asks the store until it answers. Nothing if the caller's stop token fired.

@@ -44,6 +44,7 @@ class AcquireCall {
   bool stands_in_line() const;
   void sit_down();
   bool wait_in_line();
+  std::chrono::milliseconds silent_in() const;
   std::optional<ClaimOutcome> attempt();
   ClaimOutcome ask();
   LockClaim make_claim() const;

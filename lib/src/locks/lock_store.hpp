@@ -120,8 +120,9 @@ struct LineWatch {
   std::string name;
   std::string owner;  ///< of its waiter that looked longest ago
 
-  bool in_line = true;                       ///< whether that one still is, or was granted the lock
-  std::chrono::milliseconds lease_ends{-1};  ///< of the present holder; -1 if unknown
+  bool in_line = true;  ///< whether that one still is, or was granted the lock
+  /// Of the present holder, or when the head of the line has to have answered; -1 if unknown.
+  std::chrono::milliseconds lease_ends{-1};
 };
 
 /// Word from the store, for one claim of this process.

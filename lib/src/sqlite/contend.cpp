@@ -25,6 +25,9 @@ class Contest {
     if (auto grant = adopt()) return *grant;
     if (auto grant = by_force()) return *grant;
     if (auto grant = steal()) return *grant;
+    if (claim_.join == Join::no && has_room() && !is_my_turn()) {
+      look_after_line({});  // it will not be told if only the dead stand there
+    }
     if (has_room() && is_my_turn()) {
       const bool stale = line_.holder() == Holder::stale;
       return grant(stale ? GrantKind::stale : GrantKind::fresh, stale ? line_.current() : nullptr);
@@ -108,17 +111,25 @@ class Contest {
     return line_.shared_holders() < most;
   }
 
-  /// Nobody overtakes those who stand in line.
-  bool is_my_turn() const { return claim_.join == Join::head || !line_.others_wait(claim_.owner); }
+  /// Nobody overtakes those who stand in line, except by force.
+  bool is_my_turn() const {
+    return claim_.join == Join::head || claim_.mode == ClaimMode::always ||
+           !line_.others_wait(claim_.owner);
+  }
+
+  void look_after_line(std::string_view caller) {
+    line_.advance(caller);
+    line_.look();
+  }
 
   LockConflict wait(bool limits) {
     LockConflict conflict{.place = claim_.place};
     if (claim_.join != Join::no) conflict.place = line_.join(claim_, claimant_);
-    // A larger number of permits makes room for those who wait.
-    if (has_room() || limits) {
-      line_.advance();
-      line_.look();
+    if (exclusive() && line_.holder() == Holder::shared && !line_.others_wait(claim_.owner)) {
+      line_.note_life(claim_.owner);
     }
+    // A larger number of permits makes room for those who wait.
+    if (claim_.join != Join::no && (has_room() || limits)) look_after_line(claimant_.client);
     line_.tidy();
     if (auto holder = line_.record()) {
       conflict.holder = std::move(*holder);

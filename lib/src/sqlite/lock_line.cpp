@@ -17,6 +17,8 @@ using std::chrono::milliseconds;
 using std::chrono::system_clock;
 
 constexpr milliseconds time_to_confirm{1'000};
+constexpr milliseconds time_to_answer{400};
+constexpr std::uint64_t most_questions = 2;
 // Places that a waiter gains with each step of priority, and a bit more, so that the higher
 // priority wins a tie.
 constexpr double overtake = 8.001;
@@ -208,7 +210,34 @@ std::size_t LockLine::shared_holders() const {
                     [](const StoredClaim& claim) { return !claim.exclusive(); }));
 }
 
-void LockLine::advance() {
+/// While others share the lock, a waiter at the head that wants it alone keeps out those behind it:
+/// it must not be dead or frozen. Its process shows that it lives by each call for this lock; one
+/// that was silent is asked, and once more if it does not answer: whoever asked may have been
+/// frozen itself.
+bool LockLine::shows_life(const StoredClaim& head, std::string_view caller) {
+  if (lives(head)) {
+    if (head.renewals > 0) answer_due_ = head.ends;
+    return true;
+  }
+  if (head.client == caller) {
+    note_life(head.owner);
+    return true;
+  }
+  if (waiter_count() == 1) return true;  // it is in nobody's way
+  if (head.renewals == most_questions) return false;
+  answer_due_ = moment_.since_boot + time_to_answer;
+  transaction_.execute(lock_sql::sign_of_life, name_, head.owner, head.renewals + 1, *answer_due_);
+  effects_.letters.push_back({head.client, std::string(granted_word) + head.owner});
+  return true;
+}
+
+void LockLine::note_life(std::string_view owner) {
+  transaction_.execute(lock_sql::sign_of_life, name_, owner, 0,
+                       moment_.since_boot + time_to_answer);
+}
+
+void LockLine::advance(std::string_view caller) {
+  answer_due_.reset();
   while (holder() != Holder::exclusive) {
     StoredClaim next;
     int limit = 0;
@@ -219,17 +248,24 @@ void LockLine::advance() {
       next.kind = row.text(1).front();
       next.client = row.text(2);
       limit = static_cast<int>(row.integer(3));
+      next.ends = milliseconds{row.integer(5)};
+      next.renewals = static_cast<std::uint64_t>(row.integer(6));
     }
     if (has_ended(std::string_view(next.client).substr(next.client.find('@') + 1))) {
       evict(next.client);
       continue;
     }
     if (holder() == Holder::shared) {
-      if (next.exclusive()) return;
+      if (next.exclusive()) {
+        if (shows_life(next, caller)) return;
+        evict(next.client);
+        continue;
+      }
       const auto most = static_cast<std::size_t>(permits().value_or(limit));
       if (next.kind == 'p' && shared_holders() >= most) return;
     }
     next.confirmed = false;
+    next.renewals = 0;
     next.granted = moment_.since_boot;
     next.ends = next.gone = moment_.since_boot + time_to_confirm;
     transaction_.execute(lock_sql::grant, name_, next.owner, next.granted, next.ends);

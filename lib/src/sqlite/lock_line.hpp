@@ -101,8 +101,11 @@ class LockLine {
   const Moment& moment() const { return moment_; }
   std::string_view name() const { return name_; }
 
-  /// Grants to as many of the next waiters as there is room for.
-  void advance();
+  /// Grants to as many of the next waiters as there is room for. `caller`: the client that calls
+  /// for one of its waiters, which shows that it lives.
+  void advance(std::string_view caller = {});
+  /// When the head of the line has to have answered, if advance() has asked whether it lives.
+  std::optional<std::chrono::milliseconds> answer_due() const { return answer_due_; }
 
   /// Makes the claim the holder, or one of those who share the lock.
   void hold(const LockClaim& claim, const Claimant& claimant, FencingToken token);
@@ -114,6 +117,8 @@ class LockLine {
   /// Stands in line, if it does not yet; returns the place.
   std::uint64_t join(const LockClaim& claim, const Claimant& claimant);
   void remove_waiter(std::string_view owner);
+  /// Of one who waits.
+  void note_life(std::string_view owner);
   bool is_waiting(std::string_view owner) const;
   /// Whether somebody else is next.
   bool others_wait(std::string_view owner) const;
@@ -140,12 +145,14 @@ class LockLine {
   bool lapsed(const StoredClaim& claim) const;
   void tell(const StoredClaim& claim, std::string_view message);
   void evict(std::string_view client);
+  bool shows_life(const StoredClaim& head, std::string_view caller);
 
   Transaction& transaction_;
   const std::string_view name_;
   const Moment moment_;
   LockEffects& effects_;
   std::vector<StoredClaim> holders_;
+  std::optional<std::chrono::milliseconds> answer_due_;
 };
 
 /// Writes a grant and its token, which are never one without the other. Two plain statements: with

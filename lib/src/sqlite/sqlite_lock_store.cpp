@@ -273,14 +273,16 @@ void SqliteLockStore::watch_lines(std::span<LineWatch> lines) {
     for (LineWatch& watch : lines) {
       LockLine line(transaction, watch.name, Moment::now(), effects);
       line.settle();
-      line.advance();
+      line.advance(claimant_.client);
       line.tidy();
       watch.in_line = line.find(watch.owner) || line.is_waiting(watch.owner);
       watch.lease_ends = milliseconds{-1};
-      for (const StoredClaim& claim : line.holders()) {
-        const auto left = std::max(milliseconds{0}, claim.ends - line.moment().since_boot);
+      const auto look_at = [&](milliseconds end) {
+        const auto left = std::max(milliseconds{0}, end - line.moment().since_boot);
         if (watch.lease_ends < milliseconds{0} || left < watch.lease_ends) watch.lease_ends = left;
-      }
+      };
+      for (const StoredClaim& claim : line.holders()) look_at(claim.ends);
+      if (line.answer_due()) look_at(*line.answer_due());
     }
     return true;
   });
