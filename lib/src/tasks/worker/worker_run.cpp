@@ -65,13 +65,17 @@ void WorkerRun::run(const std::stop_token& stop, const std::stop_token& now) {
 
   for (const Board::Alarm& told : board_.call_off()) told.run->tell(told.reason);
   watch(ever, [&] { return board_.load_now().running == 0; });
+  const auto give_up_at = Clock::now() + longest_settling;
   leasing.join();  // what it has just leased is given back
-  watch(Clock::now() + longest_settling, [&] { return board_.load_now().settling == 0; });
+  watch(give_up_at, [&] { return board_.load_now().settling == 0; });
   if (const auto left = board_.load().settling; left > 0) {
     context_.core.logger->warn(
         "worker stopped with outcomes not written, their leases will expire worker={} tasks={}",
         context_.name, left);
   }
+  // Together: each may have to wait for an answer that does not come.
+  settling.request_stop();
+  renewing.request_stop();
 }
 
 /// Watches over deadlines and the end of trust until `done`, asked with the board's mutex held.
