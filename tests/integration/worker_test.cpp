@@ -307,6 +307,7 @@ TEST_P(WorkerTest, TypesWithALimitAndTypesWithoutDoNotStarveEachOther) {
       if (task.type() == single) {
         crowd_before = crowd.load();
       } else {
+        std::this_thread::sleep_for(5ms);  // so that its place is taken at the second look
         ++crowd;
       }
     };
