@@ -1,4 +1,4 @@
-// How a worker stops when its store does not answer, without any server.
+// What a worker does, and how it stops, when its store does not answer. Without any server.
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -17,6 +17,7 @@ struct Server {
   std::atomic<int> leases{0};
   std::atomic<int> writes{0};  ///< of outcomes
   std::atomic<int> renewals{0};
+  std::atomic<int> listens{0};
   Signal silent_lease_ends;
   Signal silent_write_ends;
   bool silent_writes = false;
@@ -47,7 +48,10 @@ class SilentStore : public TaskStore {
   std::unique_ptr<TaskStore> twin(std::chrono::milliseconds) const override {
     return std::make_unique<SilentStore>(server_);
   }
-  std::unique_ptr<TaskListener> listen() const override { return nullptr; }
+  std::unique_ptr<TaskListener> listen() const override {
+    ++server_.listens;
+    fail_call();
+  }
   std::uint64_t retries() const override { return 0; }
   std::string where() const override { return "nowhere"; }
 
@@ -162,6 +166,15 @@ TEST_F(SilentStoreTest, RenewalsEndTogetherWithTheWritingOfOutcomes) {
       },
       60s));
   server.silent_write_ends.set();
+}
+
+TEST_F(SilentStoreTest, ThatItIsNotWokenIsSaidOnce) {
+  const WorkerOptions options;
+  WorkerRun run{core(), options, name, kinds, telemetry};
+  const std::jthread thread([&](const std::stop_token& stop) { run.run(stop, {}); });
+  EXPECT_TRUE(eventually([&] { return server.listens >= 3; }, 60s));
+  EXPECT_EQ(log->count("is not woken by new tasks"), 1);
+  server.silent_lease_ends.set();
 }
 
 }  // namespace

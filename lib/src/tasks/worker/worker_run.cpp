@@ -3,6 +3,7 @@
 #include <spdlog/logger.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "leasehold/errors.hpp"
 #include "support/backoff.hpp"
@@ -142,6 +143,7 @@ TaskOutcome WorkerRun::failure(const TaskRun& run, std::string_view error) const
 /// Only a hint: who leases looks by itself too.
 void WorkerRun::listen(const std::stop_token& stop) {
   Backoff again(milliseconds{200}, milliseconds{10'000});
+  bool said = false;  // once an outage
   while (!stop.stop_requested()) {
     try {
       const auto listener = context_.core.store->listen();
@@ -149,13 +151,15 @@ void WorkerRun::listen(const std::stop_token& stop) {
       while (!stop.stop_requested()) {
         listener->wait(stop);
         again.reset();
+        said = false;
         board_.wake();
       }
     } catch (const Error& error) {
-      context_.core.logger->info(
-          "worker is not woken by new tasks, looks by itself worker={} "
-          "error=\"{}\"",
-          context_.name, error.what());
+      if (!std::exchange(said, true)) {
+        context_.core.logger->info(
+            "worker is not woken by new tasks, looks by itself worker={} error=\"{}\"",
+            context_.name, error.what());
+      }
       sleep_for(again.next(), stop);
     }
   }
