@@ -111,6 +111,7 @@ TEST_F(DaemonRoundsTest, ExpiredLeasesAreTakenBackWithinTheSweepIntervalAndASeco
       patience));
   EXPECT_EQ(daemon.metric("leasehold_recovery_delay_seconds_count{queue=\"leasehold\"}"), 3);
   EXPECT_EQ(daemon.logged("leases recovered"), 3U) << daemon.log();
+  EXPECT_EQ(daemon.logged("requeued=1 dead=0 took_ms="), 3U) << daemon.log();
   stop(daemon);
 }
 
