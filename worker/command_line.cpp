@@ -99,7 +99,7 @@ void describe(std::string& out, const Setting& setting, const Written& value,
   out += line + "# " + value.source + "\n";
 }
 
-/// A file is not touched before the first round. Nothing if it is no URI of SQLite.
+/// A file is not opened before the first round. Nothing if it is no URI of SQLite.
 std::optional<std::string> check_sqlite(const std::string& database) {
   const auto uri = sqlite::parse_sqlite_uri(database);
   if (!uri) return std::nullopt;
@@ -142,12 +142,12 @@ QueueConfig make_queue(const std::string& name, const Values& own, const Values&
     apply(setting, setting.set_queue, queue, value);
     values[setting.key] = &value;
   }
-  const std::string where = check_database(queue, *values.at("database"));
+  queue.where = check_database(queue, *values.at("database"));
   out += "\n[queue " + name + "]\n";
   for (const Setting& setting : settings()) {
     if (setting.scope != Setting::Scope::queue) continue;
     const Written& value = *values.at(setting.key);
-    describe(out, setting, value, setting.key == "database" ? where : value.text);
+    describe(out, setting, value, setting.key == "database" ? queue.where : value.text);
   }
   return queue;
 }

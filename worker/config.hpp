@@ -25,6 +25,7 @@ struct Listen {
 struct QueueConfig {
   std::string name;
   std::string database;  ///< may contain a password: never printed
+  std::string where;     ///< the same for messages
   std::string schema;
   std::chrono::milliseconds sweep_interval{};
   int max_crashes = 0;

@@ -4,16 +4,17 @@
 
 namespace leasehold::worker {
 
-Daemon::Daemon(Config config, Log& log) : config_(std::move(config)), log_(log) {
-  // First, as it is the only thing that can go wrong.
-  if (config_.listen) http_ = std::make_unique<HttpServer>(*config_.listen, board_);
-  start();
+Daemon::Daemon(Config config, Log& log) : log_(log) {
+  if (config.listen) http_ = std::make_unique<HttpServer>(*config.listen, board_);
+  start(config);
+  config_ = std::move(config);
 }
 
 void Daemon::reload(Config config) {
   std::unique_ptr<HttpServer> http;
   const bool same_address = config.listen == config_.listen;
   if (!same_address && config.listen) http = std::make_unique<HttpServer>(*config.listen, board_);
+  start(config);
   if (!same_address) {
     if (http_) {
       http_->request_stop();
@@ -23,25 +24,32 @@ void Daemon::reload(Config config) {
   }
   config_ = std::move(config);
   log_.change(config_.log_format, config_.log_level);
-  start();
   board_.reloaded(true);
 }
 
 /// Brings what runs in line with the configuration.
-void Daemon::start() {
+void Daemon::start(const Config& config) {
   let_go();
+  // What is new comes first: if it can not be made, what runs has not been touched.
   std::vector<std::unique_ptr<QueueRunner>> runners;
-  std::vector<std::shared_ptr<QueueStatus>> statuses;
-  for (const QueueConfig& queue : config_.queues) {
-    const auto same = std::ranges::find_if(
-        runners_, [&](const auto& runner) { return runner && runner->config() == queue; });
-    if (same != runners_.end()) {
-      runners.push_back(std::move(*same));
-    } else {
-      runners.push_back(std::make_unique<QueueRunner>(queue, board_.queue(queue.name),
-                                                      log_.for_queue(queue.name)));
-    }
-    statuses.push_back(runners.back()->status());
+  for (const QueueConfig& queue : config.queues) {
+    const bool runs = std::ranges::any_of(
+        runners_, [&](const auto& runner) { return runner->config() == queue; });
+    runners.push_back(runs ? nullptr
+                           : std::make_unique<QueueRunner>(queue, board_.queue(queue),
+                                                           log_.for_queue(queue.name)));
+  }
+  const bool same_redis = lock_scan_ ? lock_scan_->same_as(config) : config.redis.empty();
+  std::unique_ptr<LockScan> lock_scan;
+  if (!same_redis && !config.redis.empty()) {
+    lock_scan = std::make_unique<LockScan>(config, log_.for_queue(""));
+  }
+
+  for (std::size_t i = 0; i < runners.size(); ++i) {
+    if (runners[i]) continue;
+    runners[i] = std::move(*std::ranges::find_if(runners_, [&](const auto& runner) {
+      return runner && runner->config() == config.queues[i];
+    }));
   }
   // Not waited for here: one of them may hang.
   for (auto& runner : runners_) {
@@ -50,14 +58,15 @@ void Daemon::start() {
     old_runners_.push_back(std::move(runner));
   }
   runners_ = std::move(runners);
-
-  if (lock_scan_ && !lock_scan_->same_as(config_)) {
-    lock_scan_->request_stop();
-    old_lock_scans_.push_back(std::move(lock_scan_));
+  if (!same_redis) {
+    if (lock_scan_) {
+      lock_scan_->request_stop();
+      old_lock_scans_.push_back(std::move(lock_scan_));
+    }
+    lock_scan_ = std::move(lock_scan);
   }
-  if (!lock_scan_ && !config_.redis.empty()) {
-    lock_scan_ = std::make_unique<LockScan>(config_, log_.for_queue(""));
-  }
+  std::vector<std::shared_ptr<QueueStatus>> statuses;
+  for (const auto& runner : runners_) statuses.push_back(runner->status());
   board_.show(std::move(statuses), lock_scan_ ? lock_scan_->status() : nullptr);
 }
 

@@ -20,7 +20,7 @@ class Daemon {
   Daemon(Config config, Log& log);
 
   /// Goes on with another configuration. What has not changed runs on undisturbed. Throws
-  /// std::runtime_error if it can not listen, and then nothing has changed.
+  /// std::runtime_error if it can not listen, and then what runs has not changed.
   void reload(Config config);
 
   /// Says that a reload came to nothing.
@@ -35,7 +35,7 @@ class Daemon {
   std::string address() const { return http_ ? http_->address() : "off"; }
 
  private:
-  void start();
+  void start(const Config& config);
   void let_go();
 
   Config config_;

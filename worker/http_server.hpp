@@ -24,8 +24,6 @@ class HttpServer {
   HttpServer(const HttpServer&) = delete;
   HttpServer& operator=(const HttpServer&) = delete;
 
-  /// As it was asked for.
-  const Listen& wanted() const { return wanted_; }
   /// With the port that was found.
   std::string address() const;
 

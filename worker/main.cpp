@@ -47,7 +47,8 @@ bool stop(Daemon& daemon, const Signals& signals, const Log& log) {
   const auto deadline = steady_clock::now() + daemon.config().shutdown_timeout;
   daemon.request_stop();
   while (!daemon.finished()) {
-    const bool again = signals.wait(milliseconds{10}) != 0;
+    const int signal = signals.wait(milliseconds{10});
+    const bool again = signal != 0 && signal != SIGHUP;  // there is nothing to reload any more
     if (!again && steady_clock::now() < deadline) continue;
     // Nothing is half done: each statement is a transaction of its own.
     log->warn("stopped before the rounds under way had ended reason={}",

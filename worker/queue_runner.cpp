@@ -20,6 +20,18 @@ milliseconds with_jitter(milliseconds interval) {
       static_cast<milliseconds::rep>(static_cast<double>(interval.count()) * share)};
 }
 
+/// Opens the database the first time: a file that is not there yet is waited for, as a server is.
+std::optional<Measured> run_once(std::optional<Round>& round, const QueueConfig& config,
+                                 const std::shared_ptr<QueueStatus>& status,
+                                 const std::shared_ptr<spdlog::logger>& log) {
+  if (!round) round.emplace(config, status, log);
+  return round->run_once();
+}
+
+std::string describe(const std::optional<Round>& round, const std::exception& error) {
+  return round ? round->describe(error) : std::string("opening: ") + error.what();
+}
+
 }  // namespace
 
 QueueRunner::QueueRunner(const QueueConfig& config, std::shared_ptr<QueueStatus> status,
@@ -27,21 +39,21 @@ QueueRunner::QueueRunner(const QueueConfig& config, std::shared_ptr<QueueStatus>
     : config_(config),
       status_(std::move(status)),
       log_(std::move(log)),
-      round_(config_, status_, log_),
       backoff_(std::min<milliseconds>(250ms, config_.sweep_interval), config_.sweep_interval) {
-  status_->configure(config_, round_.where());
+  status_->configure(config_);
   thread_ = std::jthread([this](const std::stop_token& stop) { run(stop); });
 }
 
 void QueueRunner::run(const std::stop_token& stop) {
   while (!stop.stop_requested()) sleep_until(run_round(stop), stop);
+  round_.reset();  // its connection, whenever somebody comes to forget this runner
   finished_ = true;
 }
 
 SteadyTime QueueRunner::run_round(const std::stop_token& stop) {
   const Moment began = status_->round_began();
   try {
-    std::optional<Measured> measured = round_.run_once();
+    std::optional<Measured> measured = run_once(round_, config_, status_, log_);
     // Who was replaced while a server hung must not speak over the successor.
     if (!stop.stop_requested()) status_->round_completed(began, std::move(measured));
     outage_.over(*log_);
@@ -49,18 +61,18 @@ SteadyTime QueueRunner::run_round(const std::stop_token& stop) {
     return began.steady + with_jitter(config_.sweep_interval);
   } catch (const std::exception& error) {
     if (!stop.stop_requested())
-      outage_.failed(*log_, error, status_->round_failed(round_.describe(error)));
+      outage_.failed(*log_, error, status_->round_failed(describe(round_, error)));
   }
   return steady_clock::now() + backoff_.next();
 }
 
 bool run_one_round(const QueueConfig& config, std::shared_ptr<spdlog::logger> log) {
   const auto status = std::make_shared<QueueStatus>(config.name);
-  Round round(config, status, log);
+  std::optional<Round> round;
   try {
-    round.run_once();
+    run_once(round, config, status, log);
   } catch (const std::exception& error) {
-    Outage("round").failed(*log, error, status->round_failed(round.describe(error)));
+    Outage("round").failed(*log, error, status->round_failed(describe(round, error)));
     return false;
   }
   const QueueState state = status->state();

@@ -2,6 +2,7 @@
 
 #include <atomic>
 #include <memory>
+#include <optional>
 #include <stop_token>
 #include <thread>
 
@@ -33,7 +34,7 @@ class QueueRunner {
   const QueueConfig config_;
   const std::shared_ptr<QueueStatus> status_;
   const std::shared_ptr<spdlog::logger> log_;
-  Round round_;
+  std::optional<Round> round_;  // from the first one that could open its database
   Backoff backoff_;
   Outage outage_{"round"};
   std::atomic<bool> finished_{false};

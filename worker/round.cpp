@@ -68,6 +68,7 @@ std::string Round::describe(const std::exception& error) const {
 }
 
 void Round::recover() {
+  const auto began = steady_clock::now();
   const TaskStats before = queue_.stats();
   const auto count = [&] {
     // Not from the report: there is none of what was done before an error.
@@ -75,7 +76,10 @@ void Round::recover() {
     const auto dead = after.dead - before.dead;
     const auto requeued = after.recovered - before.recovered - dead;
     status_->recovered(requeued, dead);
-    if (requeued + dead > 0) log_->info("leases recovered requeued={} dead={}", requeued, dead);
+    const auto took = std::chrono::duration_cast<milliseconds>(steady_clock::now() - began);
+    if (requeued + dead > 0) {
+      log_->info("leases recovered requeued={} dead={} took_ms={}", requeued, dead, took.count());
+    }
   };
   try {
     for (const RecoveredTask& task : recovery_.run_once().tasks) {

@@ -26,8 +26,6 @@ class Round {
   /// What went wrong, and during which step.
   std::string describe(const std::exception& error) const;
 
-  std::string where() const { return queue_.where(); }
-
  private:
   void recover();
   void remove_finished(SteadyTime until);

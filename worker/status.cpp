@@ -44,10 +44,15 @@ QueueStatus::QueueStatus(std::string name)
   }
 }
 
-void QueueStatus::configure(const QueueConfig& config, const std::string& where) {
+void QueueStatus::configure(const QueueConfig& config) {
   const std::lock_guard guard(mutex_);
   state_.config = config;
-  state_.where = where;
+}
+
+bool QueueStatus::is_of(const QueueConfig& config) const {
+  const std::lock_guard guard(mutex_);
+  return config.name == name_ && config.database == state_.config.database &&
+         config.schema == state_.config.schema;
 }
 
 Moment QueueStatus::round_began() {
@@ -120,11 +125,10 @@ RedisState RedisStatus::state() const {
   return state_;
 }
 
-std::shared_ptr<QueueStatus> Board::queue(const std::string& name) {
+std::shared_ptr<QueueStatus> Board::queue(const QueueConfig& config) {
   const std::lock_guard guard(mutex_);
-  const auto found =
-      std::ranges::find_if(queues_, [&](const auto& q) { return q->name() == name; });
-  return found == queues_.end() ? std::make_shared<QueueStatus>(name) : *found;
+  const auto found = std::ranges::find_if(queues_, [&](const auto& q) { return q->is_of(config); });
+  return found == queues_.end() ? std::make_shared<QueueStatus>(config.name) : *found;
 }
 
 void Board::show(std::vector<std::shared_ptr<QueueStatus>> queues,

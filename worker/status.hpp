@@ -58,7 +58,6 @@ struct Measured {
 /// A queue as it stands at one moment.
 struct QueueState {
   QueueConfig config;
-  std::string where;
 
   std::uint64_t rounds_completed = 0;
   std::uint64_t rounds_failed = 0;
@@ -81,8 +80,10 @@ class QueueStatus {
  public:
   explicit QueueStatus(std::string name);
 
-  /// A round will be run by this configuration from now on. Totals stay.
-  void configure(const QueueConfig& config, const std::string& where);
+  /// Rounds will be run by this configuration from now on. Totals stay.
+  void configure(const QueueConfig& config);
+  /// Whether what is known is of this database and schema.
+  bool is_of(const QueueConfig& config) const;
 
   /// Returns when.
   Moment round_began();
@@ -138,8 +139,9 @@ class Board {
  public:
   const Moment started = Moment::now();
 
-  /// The status of a queue of this name: the one that was there, or a new one.
-  std::shared_ptr<QueueStatus> queue(const std::string& name);
+  /// The status of this queue: the one that was there, or a new one. The same name in another
+  /// database is another queue, of which nothing is known yet.
+  std::shared_ptr<QueueStatus> queue(const QueueConfig& config);
   /// Shows these queues, in this order, and no others.
   void show(std::vector<std::shared_ptr<QueueStatus>> queues, std::shared_ptr<RedisStatus> redis);
   void reloaded(bool accepted);

@@ -71,7 +71,7 @@ ordered_json as_json(const QueueState& state, SteadyTime now) {
             {"duration_s", in_seconds(state.last_duration)}};
   }
   return {{"name", state.config.name},
-          {"database", state.where},
+          {"database", state.config.where},
           {"schema", state.config.schema},
           {"sweep_interval_s", in_seconds(state.config.sweep_interval)},
           {"ready", !not_ready},

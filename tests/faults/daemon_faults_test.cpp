@@ -187,7 +187,9 @@ TEST_F(DaemonFaultsTest, ASecondSignalLeavesAtOnce) {
       patience));
   daemon.process().kill(SIGTERM);
   EXPECT_TRUE(eventually([&] { return daemon.logged("stopping signal=SIGTERM") == 1; }, patience));
-  EXPECT_FALSE(daemon.process().wait(300ms)) << "it waits for the round";
+  daemon.process().kill(SIGHUP);
+  EXPECT_FALSE(daemon.process().wait(300ms))
+      << "it waits for the round, whatever is to be reloaded";
   daemon.process().kill(SIGINT);
   const auto end = daemon.process().wait(patience);
   server.resume();

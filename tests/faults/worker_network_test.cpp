@@ -89,6 +89,23 @@ TEST_F(WorkerNetworkTest, AWorkerThatBeginsWithoutPostgresWaitsForIt) {
   EXPECT_TRUE(eventually([&] { return rows("state") == "completed"; }, 60s));
 }
 
+TEST_F(WorkerNetworkTest, AWorkerWhoseListenerIsCutFindsTasksAllTheSame) {
+  TaskQueue queue{server.uri(), options()};
+  Worker worker{queue, {.poll_min = 1h, .poll_max = 1h}};
+  worker.on("t", [](Task&) {});
+  const RunningWorker running{worker};
+  const std::string listeners = "FROM pg_stat_activity WHERE query LIKE '/* leasehold listen%'";
+  for (int i = 1; i <= 3; ++i) {
+    ASSERT_TRUE(eventually([&] { return sql("SELECT count(*) " + listeners) == "1"; }, 60s));
+    // Only this connection: nobody hears of the new task.
+    sql("SELECT pg_terminate_backend(pid) " + listeners);
+    queue.enqueue({.type = "t"});
+    // It looks when it hears again, without waiting for an hour.
+    ASSERT_TRUE(eventually([&] { return worker.stats().completed == std::uint64_t(i); }, 60s));
+  }
+  EXPECT_EQ(log->count("can not reach its tasks"), 0) << "the other connections work";
+}
+
 TEST_F(WorkerNetworkTest, AWorkerWithoutTablesSaysSoAndBeginsWhenTheyAreThere) {
   sql("DROP SCHEMA leasehold CASCADE");
   TaskQueue queue{server.uri(), options()};

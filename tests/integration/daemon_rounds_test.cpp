@@ -111,6 +111,7 @@ TEST_F(DaemonRoundsTest, ExpiredLeasesAreTakenBackWithinTheSweepIntervalAndASeco
       patience));
   EXPECT_EQ(daemon.metric("leasehold_recovery_delay_seconds_count{queue=\"leasehold\"}"), 3);
   EXPECT_EQ(daemon.logged("leases recovered"), 3U) << daemon.log();
+  EXPECT_EQ(daemon.logged("requeued=1 dead=0 took_ms="), 3U) << daemon.log();
   stop(daemon);
 }
 
@@ -158,6 +159,81 @@ TEST_F(DaemonRoundsTest, AQueueInAFileIsServedToo) {
       testing::run_leaseholdd(LEASEHOLDD, {"--once", "--database", "sqlite::memory:x"});
   EXPECT_NE(refused.status.code, 0);
   EXPECT_TRUE(contains(refused.output, "allowed is a file")) << refused.output;
+}
+
+TEST_F(DaemonRoundsTest, AFileThatCanNotBeOpenedIsSaidAndHoldsBackNoOther) {
+  const testing::TempDir dir;
+  const auto folder = dir.path() / "later";
+  const std::string bad = "bad database=sqlite:" + (folder / "tasks.db").string();
+  insert_expired(1);
+  const Finished done = once({"--queue", "good schema=leasehold", "--queue", bad});
+  EXPECT_EQ(done.status.code, 1) << done.output;
+  EXPECT_TRUE(contains(done.output, "round done queue=good requeued=1")) << done.output;
+  EXPECT_TRUE(contains(done.output, "round failed, will keep trying queue=bad")) << done.output;
+  EXPECT_TRUE(contains(done.output, "error=\"opening: ")) << done.output;
+
+  auto daemon = start({"--queue", "good schema=leasehold", "--queue", bad});
+  wait_for_round(daemon, "good");
+  EXPECT_TRUE(eventually(
+      [&] {
+        return contains(daemon.get("/readyz").body, "queue bad: the last round failed: opening: ");
+      },
+      patience))
+      << daemon.get("/readyz").body;
+  std::filesystem::create_directory(folder);
+  EXPECT_TRUE(eventually([&] { return daemon.get("/readyz").status == 200; }, patience))
+      << daemon.log();
+  EXPECT_EQ(daemon.logged("round works again queue=bad"), 1U) << daemon.log();
+  stop(daemon);
+}
+
+TEST_F(DaemonRoundsTest, AReloadThatAddsAFileThatCanNotBeOpenedStopsNothing) {
+  const testing::TempDir dir;
+  const std::string path = (dir.path() / "conf").string();
+  const auto write = [&](const std::string& more) {
+    std::ofstream(path)
+        << "listen = 127.0.0.1:0\nsweep-interval = 100ms\n[queue alpha]\ndatabase = " << uri()
+        << "\n"
+        << more;
+  };
+  write("");
+  Leaseholdd daemon(LEASEHOLDD, {"--config", path});
+  wait_for_round(daemon, "alpha");
+  write("[queue beta]\ndatabase = sqlite:" + (dir.path() / "none" / "tasks.db").string() + "\n");
+  daemon.process().kill(SIGHUP);
+  EXPECT_TRUE(eventually([&] { return daemon.logged("configuration reloaded") == 1; }, patience))
+      << daemon.log();
+  wait_for_round(daemon, "alpha");
+  EXPECT_TRUE(eventually(
+      [&] { return daemon.logged("round failed, will keep trying queue=beta") == 1; }, patience))
+      << daemon.log();
+  stop(daemon);
+}
+
+TEST_F(DaemonRoundsTest, AReloadLetsGoOfConnectionsAndOfWhatWasSeen) {
+  const testing::TempDir dir;
+  const std::string path = (dir.path() / "conf").string();
+  const auto write = [&](const std::string& database) {
+    std::ofstream(path) << "listen = 127.0.0.1:0\nsweep-interval = 100ms\n[queue q]\ndatabase = "
+                        << database << "\n";
+  };
+  const auto connections = [] {
+    return sql("SELECT count(*) FROM pg_stat_activity WHERE application_name = 'leaseholdd'");
+  };
+  ASSERT_TRUE(eventually([&] { return connections() == "0"; }, patience)) << "of other tests";
+  write(uri());
+  Leaseholdd daemon(LEASEHOLDD, {"--config", path});
+  wait_for_round(daemon, "q");
+  EXPECT_EQ(connections(), "1");
+  write("sqlite:" + (dir.path() / "none" / "tasks.db").string());
+  daemon.process().kill(SIGHUP);
+  EXPECT_TRUE(eventually([&] { return daemon.logged("configuration reloaded") == 1; }, patience))
+      << daemon.log();
+  // Whether or not its first round has failed meanwhile.
+  EXPECT_EQ(daemon.get("/readyz").status, 503);
+  EXPECT_TRUE(daemon.status().at("queues").at(0).at("measured").is_null());
+  EXPECT_TRUE(eventually([&] { return connections() == "0"; }, patience));
+  stop(daemon);
 }
 
 TEST_F(DaemonRoundsTest, ThreeDaemonsTakeEachLeaseBackOnce) {

@@ -318,6 +318,30 @@ TEST_P(WorkerTest, OneTaskDoesNotStarveBehindAThousandOfAnotherType) {
   ASSERT_TRUE(eventually([&] { return worker.stats().completed == 1'001; }, 60s));
 }
 
+TEST_P(WorkerTest, TypesWithALimitAndTypesWithoutDoNotStarveEachOther) {
+  for (const std::string single : {"open", "limited"}) {
+    // One place, freed again and again: whoever always goes first would have it every time.
+    Worker worker{queue, {.concurrency = 1, .prefetch = 0}};
+    std::atomic<int> crowd{0};
+    std::atomic<int> crowd_before{-1};
+    const auto handle = [&](Task& task) {
+      if (task.type() == single) {
+        crowd_before = crowd.load();
+      } else {
+        std::this_thread::sleep_for(5ms);  // so that its place is taken at the second look
+        ++crowd;
+      }
+    };
+    worker.on("open", handle);
+    worker.on("limited", handle, {.limit = 1});
+    queue.enqueue(std::vector<NewTask>(30, {.type = single == "open" ? "limited" : "open"}));
+    enqueue({.type = single});
+    const RunningWorker running{worker};
+    ASSERT_TRUE(eventually([&] { return worker.stats().completed == 31; }, 60s));
+    EXPECT_LE(crowd_before, 5) << single;
+  }
+}
+
 TEST_P(WorkerTest, CompleteInCommitsTheEffectWithTheTask) {
   sql("DROP TABLE IF EXISTS ledger; CREATE TABLE ledger (task bigint)");
   Worker worker{queue};

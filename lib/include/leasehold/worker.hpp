@@ -69,7 +69,7 @@ class Task {
 
   /// Stores how far the work has come: JSON, at most TaskQueueOptions::largest_payload bytes.
   /// Throws as TaskQueue does; who does not care whether PostgreSQL is away catches Unavailable and
-  /// OutcomeUnknown. On `stale` the token has fired.
+  /// OutcomeUnknown. On `stale` the token has fired, or does so as soon as the reason is known.
   LeaseWrite progress(std::string_view json);
 
   /// Kept with the task when the handler returns. JSON.
@@ -103,8 +103,8 @@ using TaskHandler = std::function<void(Task&)>;
 
 /// How one type of task is handled.
 struct HandlerOptions {
-  /// Tasks of this type that this worker has at a time, 1 to 10,000. They are not prefetched, and
-  /// types with a limit cost a lease call of their own. Default: as many as there are threads.
+  /// Tasks of this type that this worker has at a time, those leased ahead counted, 1 to 10,000.
+  /// Types with a limit cost a lease call of their own. Default: no limit.
   std::optional<std::size_t> limit;
 
   /// How long a handler may run, 1 ms to 10 years. Then its token fires and the task is failed at
@@ -114,7 +114,9 @@ struct HandlerOptions {
   /// When a failed task is tried again. Default: by the queue's policy.
   Retry retry = Retry::by_policy();
 
-  /// What becomes of completed tasks. Default: as the queue's options say.
+  /// Whether completed tasks of this type are deleted at once or kept. For how long they are kept
+  /// does not differ by type: remove_finished() and leaseholdd decide that. Default: as the queue's
+  /// options say.
   std::optional<Retention> retention;
 };
 

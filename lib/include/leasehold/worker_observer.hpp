@@ -51,7 +51,8 @@ class TaskObserver {
   virtual void on_task_event(const TaskEvent& event) noexcept = 0;
 };
 
-/// What one worker did since it was made. Counts tasks, not calls.
+/// What one worker did since it was made. Counts tasks, not calls; stale writes and renewals may be
+/// several of one task.
 struct WorkerStats {
   std::uint64_t leased = 0;
   std::uint64_t started = 0;

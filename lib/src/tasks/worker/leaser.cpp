@@ -44,21 +44,28 @@ void Leaser::run(const std::stop_token& stop) {
 Leaser::Found Leaser::lease_once() {
   const Board::Room room = context_.board.room();
   if (room.places == 0) return Found::all_it_asked_for;
-  auto found = Found::nothing;
-  std::size_t places = room.places;
-  if (!room.limited.empty()) {
-    // So little that none of them can get more than its limit.
-    std::size_t limit = places;
-    std::vector<std::size_t> lanes;
-    for (const auto& [lane, its_room] : room.limited) {
-      limit = std::min(limit, its_room);
-      lanes.push_back(lane);
-    }
-    found = lease(lanes, limit);
-    places = context_.board.room().places;
+  // Who comes second may find no place left, look after look.
+  limited_first_ = !limited_first_;
+  const auto first =
+      limited_first_ ? lease_limited(room, room.places) : lease_open(room, room.places);
+  const std::size_t left = context_.board.room().places;
+  return std::max(first, limited_first_ ? lease_open(room, left) : lease_limited(room, left));
+}
+
+Leaser::Found Leaser::lease_open(const Board::Room& room, std::size_t places) {
+  return room.open.empty() || places == 0 ? Found::nothing : lease(room.open, places);
+}
+
+Leaser::Found Leaser::lease_limited(const Board::Room& room, std::size_t places) {
+  if (room.limited.empty() || places == 0) return Found::nothing;
+  // So little that none of them can get more than its limit.
+  std::size_t limit = places;
+  std::vector<std::size_t> lanes;
+  for (const auto& [lane, its_room] : room.limited) {
+    limit = std::min(limit, its_room);
+    lanes.push_back(lane);
   }
-  if (!room.open.empty() && places > 0) found = std::max(found, lease(room.open, places));
-  return found;
+  return lease(lanes, limit);
 }
 
 Leaser::Found Leaser::lease(const std::vector<std::size_t>& lanes, std::size_t limit) {

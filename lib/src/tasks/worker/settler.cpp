@@ -66,6 +66,7 @@ Settler::Runs Settler::settle(Runs runs) {
         break;
     }
   }
+  away_ = false;
   for (const auto& [keep, group] : completed) complete(group, keep);
   for (const auto& [_, group] : released) release(group);
   for (const TaskRunPtr& run : failed) fail(run);
@@ -76,13 +77,19 @@ Settler::Runs Settler::settle(Runs runs) {
 template <typename Write>
 void Settler::attempt(const char* what, const Runs& runs, Write&& write) {
   try {
-    write();
-    context_.outage.over();
-    return;
+    if (!away_) {
+      write();
+      context_.outage.over();
+      return;
+    }
   } catch (const OutcomeUnknown& error) {
     context_.core.telemetry.outcomes_unknown.add();
     for (const TaskRunPtr& run : runs) run->perhaps_written = true;
     context_.outage.failed(what, error);
+    away_ = true;
+  } catch (const Unavailable& error) {
+    context_.outage.failed(what, error);
+    away_ = true;
   } catch (const Error& error) {
     context_.outage.failed(what, error);
   }

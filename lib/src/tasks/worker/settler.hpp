@@ -35,7 +35,9 @@ class Settler {
   void unknown(const TaskRunPtr& run, const char* what);
 
   const WorkerContext& context_;
-  Runs unwritten_;  // of the round under way
+  // of the round under way
+  Runs unwritten_;
+  bool away_ = false;  // the store: not asked again, for each time-out would be waited for in turn
 };
 
 }  // namespace leasehold

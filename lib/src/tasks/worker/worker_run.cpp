@@ -3,6 +3,7 @@
 #include <spdlog/logger.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "leasehold/errors.hpp"
 #include "support/backoff.hpp"
@@ -65,13 +66,17 @@ void WorkerRun::run(const std::stop_token& stop, const std::stop_token& now) {
 
   for (const Board::Alarm& told : board_.call_off()) told.run->tell(told.reason);
   watch(ever, [&] { return board_.load_now().running == 0; });
+  const auto give_up_at = Clock::now() + longest_settling;
   leasing.join();  // what it has just leased is given back
-  watch(Clock::now() + longest_settling, [&] { return board_.load_now().settling == 0; });
+  watch(give_up_at, [&] { return board_.load_now().settling == 0; });
   if (const auto left = board_.load().settling; left > 0) {
     context_.core.logger->warn(
         "worker stopped with outcomes not written, their leases will expire worker={} tasks={}",
         context_.name, left);
   }
+  // Together: each may have to wait for an answer that does not come.
+  settling.request_stop();
+  renewing.request_stop();
 }
 
 /// Watches over deadlines and the end of trust until `done`, asked with the board's mutex held.
@@ -138,6 +143,7 @@ TaskOutcome WorkerRun::failure(const TaskRun& run, std::string_view error) const
 /// Only a hint: who leases looks by itself too.
 void WorkerRun::listen(const std::stop_token& stop) {
   Backoff again(milliseconds{200}, milliseconds{10'000});
+  bool said = false;  // once an outage
   while (!stop.stop_requested()) {
     try {
       const auto listener = context_.core.store->listen();
@@ -145,13 +151,15 @@ void WorkerRun::listen(const std::stop_token& stop) {
       while (!stop.stop_requested()) {
         listener->wait(stop);
         again.reset();
+        said = false;
         board_.wake();
       }
     } catch (const Error& error) {
-      context_.core.logger->info(
-          "worker is not woken by new tasks, looks by itself worker={} "
-          "error=\"{}\"",
-          context_.name, error.what());
+      if (!std::exchange(said, true)) {
+        context_.core.logger->info(
+            "worker is not woken by new tasks, looks by itself worker={} error=\"{}\"",
+            context_.name, error.what());
+      }
       sleep_for(again.next(), stop);
     }
   }
