@@ -140,7 +140,7 @@ ExitCode release(Session& session, const std::vector<std::string>& names) {
   } catch (const Error& error) {
     if (array.empty()) throw;
     if (session.json) Session::print(array);
-    throw failure_in_the_middle(error, with_commas(array.size()) + " of the locks were seen to");
+    throw failure_in_the_middle(error, with_commas(array.size()) + " done before this");
   }
   if (session.json) Session::print(array);
   return code;

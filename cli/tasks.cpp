@@ -240,7 +240,7 @@ ExitCode change_selected(Session& session, TaskQueue& queue, const Selection& se
   } catch (const Error& error) {
     if (changes.total() == 0) throw;
     changes.tell(session);
-    throw failure_in_the_middle(error, with_commas(changes.total()) + " of the tasks were seen to");
+    throw failure_in_the_middle(error, with_commas(changes.total()) + " done before this");
   }
   return changes.tell(session);
 }
@@ -343,7 +343,7 @@ ExitCode purge(Session& session, const PurgeOptions& options) {
     }
   } catch (const Error& error) {
     if (removed == 0) throw;
-    throw failure_in_the_middle(error, with_commas(removed) + " were deleted");
+    throw failure_in_the_middle(error, with_commas(removed) + " deleted before this");
   }
   if (session.json) {
     Session::print({{"removed", removed}});
