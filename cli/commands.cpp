@@ -51,6 +51,65 @@ std::string command_line_of(const CLI::App& app) {
   return name.empty() ? "leasehold" : "leasehold " + name;
 }
 
+// CLI11 takes a word like [a,b] for a list. With this behind it, it does not: see escape_lists().
+constexpr char no_list = '\x01';
+
+/// The words behind the program's name, the last one first, as CLI11 wants them.
+std::vector<std::string> escape_lists(int argc, const char* const* argv) {
+  std::vector<std::string> words(argv + std::min(argc, 1), argv + argc);
+  for (std::string& word : words) {
+    if (word.starts_with('[')) word += no_list;
+  }
+  std::ranges::reverse(words);
+  return words;
+}
+
+std::string without_escape(std::string word) {
+  if (word.starts_with('[') && word.ends_with(no_list)) word.pop_back();
+  return word;
+}
+
+void take_escapes_off(CLI::App& app) {
+  for (CLI::Option* option : app.get_options()) {
+    if (option->get_items_expected_max() > 0) option->transform(without_escape);
+  }
+  for (CLI::App* command : app.get_subcommands([](CLI::App*) { return true; })) {
+    take_escapes_off(*command);
+  }
+}
+
+[[noreturn]] void refuse_empty(const std::string& option) {
+  throw Failure(ExitCode::misused, option + " has an empty value",
+                "Leave it out, or give it a value; perhaps a variable of a script is empty");
+}
+
+/// CLI11 would take the next word for the value of --type=.
+void refuse_empty_values(int argc, const char* const* argv) {
+  for (int i = 1; i < argc && std::string_view(argv[i]) != "--"; ++i) {
+    const std::string_view word = argv[i];
+    if (word.starts_with("--") && word.find('=') == word.size() - 1) {
+      refuse_empty(worker::shown(word));
+    }
+  }
+}
+
+/// An empty value is never as good as none: `--type "$T"` would mean all types.
+void refuse_empty_values(const CLI::App& app) {
+  for (const CLI::Option* option : app.get_options()) {
+    if (option->get_positional() || option->get_items_expected_max() == 0) continue;
+    if (std::ranges::count(option->results(), std::string()) > 0) refuse_empty(option->get_name());
+  }
+  for (const CLI::App* command : app.get_subcommands()) refuse_empty_values(*command);
+}
+
+/// Words that belong nowhere. Not --, which only says that no flags follow.
+std::vector<std::string> extras_of(const CLI::App& app, bool and_below) {
+  std::vector<std::string> extras = app.remaining(and_below);
+  std::erase(extras, "--");
+  for (std::string& extra : extras) extra = without_escape(std::move(extra));
+  return extras;
+}
+
 [[noreturn]] void refuse_extra(const CLI::App& app, const std::string& extra) {
   if (extra.starts_with('-')) {
     const std::string flag = extra.substr(0, extra.find('='));
@@ -89,6 +148,22 @@ std::string advice(const ServerRefused& error) {
   }
 }
 
+ExitCode tell(const Failure& failure, const std::string& command, bool json) {
+  if (json) {
+    const nlohmann::ordered_json object{{"error", failure.what()},
+                                        {"hint", failure.hint()},
+                                        {"exit_code", static_cast<int>(failure.code())}};
+    std::cerr << object.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) << "\n";
+    return failure.code();
+  }
+  std::cerr << "leasehold: " << printable(failure.what()) << "\n";
+  if (!failure.hint().empty()) std::cerr << printable(failure.hint()) << "\n";
+  if (failure.code() == ExitCode::misused) std::cerr << "See " << command << " --help\n";
+  return failure.code();
+}
+
+}  // namespace
+
 Failure as_failure(const std::exception& error) {
   if (const auto* failure = dynamic_cast<const Failure*>(&error)) return *failure;
   if (dynamic_cast<const InvalidArgument*>(&error) != nullptr) {
@@ -107,21 +182,19 @@ Failure as_failure(const std::exception& error) {
   return {ExitCode::failed, error.what()};
 }
 
-ExitCode tell(const Failure& failure, const std::string& command, bool json) {
-  if (json) {
-    const nlohmann::ordered_json object{{"error", failure.what()},
-                                        {"hint", failure.hint()},
-                                        {"exit_code", static_cast<int>(failure.code())}};
-    std::cerr << object.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) << "\n";
-    return failure.code();
+Failure failure_in_the_middle(const std::exception& error, const std::string& done) {
+  const Failure failure = as_failure(error);
+  switch (failure.code()) {
+    case ExitCode::unreachable:
+      return {failure.code(), failure.what(), done + "; the rest was not: trying again is safe"};
+    case ExitCode::unknown:
+      return {failure.code(), failure.what(),
+              done + "; the next one may have been too: look before trying again"};
+    default:
+      return {failure.code(), failure.what(),
+              done + "; the rest was not" + (failure.hint().empty() ? "" : ". " + failure.hint())};
   }
-  std::cerr << "leasehold: " << printable(failure.what()) << "\n";
-  if (!failure.hint().empty()) std::cerr << printable(failure.hint()) << "\n";
-  if (failure.code() == ExitCode::misused) std::cerr << "See " << command << " --help\n";
-  return failure.code();
 }
-
-}  // namespace
 
 void Session::confirm(const std::string& question) const {
   if (yes) return;
@@ -130,6 +203,14 @@ void Session::confirm(const std::string& question) const {
                   "Add --yes if you are sure");
   }
   if (!ask(question)) throw Failure(ExitCode::failed, "not confirmed; nothing was done");
+}
+
+void Session::print_version(bool json) {
+  if (json) {
+    print({{"version", version()}});
+  } else {
+    std::cout << "leasehold " << version() << "\n";
+  }
 }
 
 void Session::print(const nlohmann::ordered_json& json) {
@@ -149,6 +230,8 @@ Commands::Commands() : root_("", "leasehold") {
       "leasehold locks show invoice:42"};
   root_.set_help_flag("-h,--help", "This text");
   root_.allow_extras();
+  // Those that are added get it too. A second command's name is a word like others.
+  root_.require_subcommand(0, 1);
   root_.add_flag("--version", version_, "Say the version")->disable_flag_override();
   add_store_flags(root_, {.locks = true, .tasks = true});
 }
@@ -173,10 +256,11 @@ void Commands::add_store_flags(CLI::App& app, Uses uses) {
   if (uses.tasks) add("--queue", flags_.queue, "NAME", "This [queue NAME] of the config file");
 }
 
-CLI::App& Commands::add_group(CommandText text) {
+CLI::App& Commands::add_group(CommandText text, Uses uses) {
   CLI::App& app = *root_.add_subcommand(text.name, text.summary);
   app.set_help_flag("-h,--help", "This text");
   app.allow_extras();
+  add_store_flags(app, uses);
   texts_[&app] = std::move(text);
   return app;
 }
@@ -189,12 +273,13 @@ CLI::App& Commands::add(CLI::App& parent, CommandText text, Uses uses, Run run) 
   add_store_flags(app, uses);
   texts_[&app] = std::move(text);
   runs_[&app] = std::move(run);
+  uses_[&app] = uses;
   return app;
 }
 
-CLI::App& Commands::add_hidden(const std::string& name, Run run) {
+CLI::App& Commands::add_hidden(const std::string& name, Uses uses, Run run) {
   CLI::App& app =
-      add(root_, {.name = name, .summary = "For our own processes"}, {}, std::move(run));
+      add(root_, {.name = name, .summary = "For our own processes"}, uses, std::move(run));
   app.group("");
   return app;
 }
@@ -237,7 +322,7 @@ std::string Commands::help(const CLI::App& app) const {
 
 ExitCode Commands::run(int argc, const char* const* argv, const Environment& environment) {
   try {
-    root_.parse(argc, argv);
+    parse(argc, argv);
     const ExitCode code = run_parsed(environment);
     if (!std::cout.flush()) throw Failure(ExitCode::failed, "standard output can not be written");
     return code;
@@ -252,14 +337,27 @@ ExitCode Commands::run(int argc, const char* const* argv, const Environment& env
   }
 }
 
+void Commands::parse(int argc, const char* const* argv) {
+  try {
+    refuse_empty_values(argc, argv);
+    take_escapes_off(root_);
+    root_.parse(escape_lists(argc, argv));
+    refuse_empty_values(root_);
+  } catch (...) {
+    // The flags may not have been read yet.
+    json_ = std::find(argv, argv + argc, std::string_view("--json")) != argv + argc;
+    throw;
+  }
+}
+
 ExitCode Commands::run_parsed(const Environment& environment) {
   const CLI::App& app = *deepest(root_);
-  if (const auto extras = app.remaining(); !extras.empty()) refuse_extra(app, extras.front());
+  if (const auto extras = extras_of(app, false); !extras.empty()) refuse_extra(app, extras.front());
   // Before the last word, e.g. leasehold --bogus status.
-  if (const auto extras = root_.remaining(true); !extras.empty())
+  if (const auto extras = extras_of(root_, true); !extras.empty())
     refuse_extra(root_, extras.front());
   if (version_) {
-    std::cout << "leasehold " << version() << "\n";
+    Session::print_version(json_);
     return ExitCode::done;
   }
   const auto found = runs_.find(&app);
@@ -267,7 +365,9 @@ ExitCode Commands::run_parsed(const Environment& environment) {
     throw Failure(ExitCode::misused, "a command is missing after " + command_line_of(app),
                   "There are: " + commas(names_below(app)));
   }
-  const Stores stores(flags_, environment);
+  // Not for others: a broken config file is none of their business.
+  const Uses& uses = uses_.at(&app);
+  const Stores stores = uses.locks || uses.tasks ? Stores(flags_, environment) : Stores();
   Session session{stores, json_, yes_, {}};
   return found->second(session);
 }

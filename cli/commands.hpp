@@ -27,6 +27,7 @@ struct Session {
   void confirm(const std::string& question) const;
   /// Writes an object to standard output.
   static void print(const nlohmann::ordered_json& json);
+  static void print_version(bool json);
 };
 
 using Run = std::function<ExitCode(Session&)>;
@@ -54,11 +55,11 @@ class Commands {
 
   CLI::App& root() { return root_; }
   const CLI::App& root() const { return root_; }
-  /// A word that others follow, such as `tasks`.
-  CLI::App& add_group(CommandText text);
+  /// A word that others follow, such as `tasks`. Flags may stand before and behind those.
+  CLI::App& add_group(CommandText text, Uses uses);
   CLI::App& add(CLI::App& parent, CommandText text, Uses uses, Run run);
   /// Not shown: for our own processes.
-  CLI::App& add_hidden(const std::string& name, Run run);
+  CLI::App& add_hidden(const std::string& name, Uses uses, Run run);
 
   const CommandText& text_of(const CLI::App& app) const { return texts_.at(&app); }
   std::string help(const CLI::App& app) const;
@@ -67,12 +68,14 @@ class Commands {
   ExitCode run(int argc, const char* const* argv, const Environment& environment);
 
  private:
+  void parse(int argc, const char* const* argv);
   ExitCode run_parsed(const Environment& environment);
   void add_store_flags(CLI::App& app, Uses uses);
 
   CLI::App root_;
   std::map<const CLI::App*, CommandText> texts_;
   std::map<const CLI::App*, Run> runs_;
+  std::map<const CLI::App*, Uses> uses_;
   StoreFlags flags_;
   bool json_ = false;
   bool yes_ = false;
@@ -86,6 +89,11 @@ std::string name_of(const CLI::App& app);
 std::vector<const CLI::Option*> options_of(const CLI::App& app);
 /// As it is written: "--limit NUMBER", "ID...".
 std::string usage_of(const CLI::Option& option);
+
+/// An error as it is told: with an exit code, and a hint.
+Failure as_failure(const std::exception& error);
+/// The same for a command of several steps, of which some had been taken. `done` tells of them.
+Failure failure_in_the_middle(const std::exception& error, const std::string& done);
 
 // Values of flags, which are all read as text: a password in the wrong place must not be part of a
 // message. Each throws InvalidArgument, naming the flag, the value and what is allowed.

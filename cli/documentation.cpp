@@ -148,6 +148,8 @@ std::string manual(const Commands& commands) {
                     "\" \"User Commands\"\n.SH NAME\nleasehold \\- " + roff(text.summary) +
                     "\n.SH SYNOPSIS\n.B leasehold\n.I COMMAND\n[OPTIONS]\n.SH DESCRIPTION\n" +
                     roff_paragraphs(text.details) + roff_examples(text.examples);
+  out += ".SH OPTIONS\n" + roff_options(commands.root(), "Options") +
+         ".TP\n\\fB\\-h, \\-\\-help\\fR\nSay how leasehold, or the command before it, is called\n";
   out += ".SH STORES\n" + roff_paragraphs(stores_text) + roff_options(commands.root(), "Stores");
   out += ".SH COMMANDS\n";
   for (const CLI::App* app : commands_below(commands.root())) {
@@ -185,7 +187,7 @@ void add_documentation(Commands& commands) {
                    });
   app.add_option("SHELL", *shell, "bash or zsh")->required();
 
-  commands.add_hidden("man", [&commands](Session&) {
+  commands.add_hidden("man", {}, [&commands](Session&) {
     std::cout << manual(commands);
     return ExitCode::done;
   });
@@ -196,11 +198,7 @@ void add_documentation(Commands& commands) {
                 .details = "",
                 .examples = "leasehold version --json"},
                {}, [](Session& session) {
-                 if (session.json) {
-                   Session::print({{"version", version()}});
-                 } else {
-                   std::cout << "leasehold " << version() << "\n";
-                 }
+                 Session::print_version(session.json);
                  return ExitCode::done;
                });
 }

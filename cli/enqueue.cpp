@@ -38,22 +38,29 @@ struct EnqueueOptions {
 std::chrono::system_clock::time_point time_of(const std::string& what, const std::string& text) {
   if (const auto time = parse_time(text)) return *time;
   throw InvalidArgument(what + " of " + worker::shown(text) +
-                        ": allowed are times like 2026-11-16T14:31:06Z");
+                        ": allowed are times like 2026-11-16T14:31:06Z, until the year 2261");
 }
 
-std::string read_file(const std::string& path) {
+std::ifstream open(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
-  std::string text{std::istreambuf_iterator<char>{file}, {}};
-  if (!file) throw InvalidArgument("the file " + worker::shown(path) + " can not be read");
-  return text;
+  if (!file || std::filesystem::is_directory(path)) {
+    throw InvalidArgument("the file " + worker::shown(path) + " can not be read");
+  }
+  return file;
 }
 
 /// What the flags say: the one task, or what lines do not say themselves.
 NewTask task_of(const EnqueueOptions& options) {
+  if (!options.payload.empty() && !options.payload_file.empty()) {
+    throw InvalidArgument("--payload and --payload-file exclude each other");
+  }
   NewTask task;
   task.type = options.type;
   if (!options.payload.empty()) task.payload = options.payload;
-  if (!options.payload_file.empty()) task.payload = read_file(options.payload_file);
+  if (!options.payload_file.empty()) {
+    std::ifstream file = open(options.payload_file);
+    task.payload.assign(std::istreambuf_iterator<char>{file}, {});
+  }
   if (!options.priority.empty()) {
     task.priority =
         static_cast<int>(parse_number("--priority", options.priority, -1'000'000, 1'000'000));
@@ -74,7 +81,9 @@ std::string text_in(const json& value, const std::string& key) {
 }
 
 int number_in(const json& value, const std::string& key) {
-  if (value.is_number_integer()) {
+  // What is larger than an int64 would be negative as one.
+  const bool too_large = value.is_number_unsigned() && value.get<std::uint64_t>() > 1'000'000;
+  if (value.is_number_integer() && !too_large) {
     const auto number = value.get<std::int64_t>();
     if (number >= -1'000'000 && number <= 1'000'000) return static_cast<int>(number);
   }
@@ -151,8 +160,9 @@ class Sender {
 
   std::uint64_t added() const { return added_; }
   std::uint64_t existed() const { return existed_; }
-  /// The last line that is in the store.
+  /// The last line that is in the store, and the last one of those that were to follow.
   std::uint64_t sent_line() const { return sent_line_; }
+  std::uint64_t last_line() const { return last_line_; }
 
  private:
   TaskQueue queue_;
@@ -163,58 +173,70 @@ class Sender {
   std::uint64_t sent_line_ = 0;
 };
 
-std::ifstream open(const std::string& path) {
-  std::ifstream file(path);
-  if (!file || std::filesystem::is_directory(path)) {
-    throw InvalidArgument("the file " + worker::shown(path) + " can not be read");
-  }
-  return file;
-}
-
 /// The message of an error in the middle says where to go on.
 [[noreturn]] void fail_in_the_middle(const Sender& sender, const Failure& failure) {
   const std::string next = std::to_string(sender.sent_line() + 1);
-  throw Failure(failure.code(), failure.what(),
-                sender.sent_line() == 0
-                    ? "Nothing was added"
-                    : with_commas(sender.added()) + " were added before; go on from line " + next +
-                          ", e.g. with tail -n +" + next);
+  std::string hint;
+  if (failure.code() == ExitCode::unknown) {
+    hint = with_commas(sender.added()) + " were added before; lines " + next + " to " +
+           std::to_string(sender.last_line()) + " may have been too: look before going on";
+  } else if (sender.sent_line() > 0) {
+    hint = with_commas(sender.added()) + " were added before; go on from line " + next +
+           ", e.g. with tail -n +" + next;
+  } else {
+    hint = "Nothing was added" + (failure.hint().empty() ? "" : ". " + failure.hint());
+  }
+  throw Failure(failure.code(), failure.what(), hint);
+}
+
+/// Looks at all of a file before anything is sent: one with a bad line adds nothing. Returns its
+/// size.
+std::uint64_t check_file(const std::string& path, const NewTask& defaults) {
+  std::ifstream file = open(path);
+  const std::uint64_t size = std::filesystem::file_size(path);
+  Progress progress("checking", size);
+  try {
+    each_task(file, path, defaults,
+              [&](NewTask&&, std::uint64_t, std::uint64_t bytes) { progress.show(bytes); });
+  } catch (const Failure& failure) {
+    throw Failure(failure.code(), failure.what(), "Nothing was added");
+  }
+  return size;
+}
+
+/// Throws Failure.
+void send_all(Sender& sender, std::istream& input, const std::string& name, std::uint64_t size,
+              const NewTask& defaults) {
+  try {
+    std::optional<Failure> bad_line;
+    try {
+      Progress progress("adding", size);
+      each_task(input, name, defaults,
+                [&](NewTask&& task, std::uint64_t line, std::uint64_t bytes) {
+                  sender.add(std::move(task), line);
+                  progress.show(bytes, with_commas(sender.added()) + " added");
+                });
+    } catch (const Failure& failure) {
+      bad_line = failure;
+    }
+    sender.flush();  // the good lines before
+    if (bad_line) fail_in_the_middle(sender, *bad_line);
+  } catch (const Error& error) {
+    fail_in_the_middle(sender, as_failure(error));
+  }
 }
 
 ExitCode enqueue_many(Session& session, const EnqueueOptions& options) {
   const NewTask defaults = task_of(options);
   const bool from_input = options.from == "-";
   const std::string name = from_input ? "standard input" : options.from;
-  std::uint64_t size = 0;
+  // A pipe, as from <(…), can be read only once.
+  const bool twice = !from_input && std::filesystem::is_regular_file(options.from);
+  const std::uint64_t size = twice ? check_file(options.from, defaults) : 0;
   std::ifstream file;
-  if (!from_input) {
-    // All of it is looked at before anything is sent: a file with a bad line adds nothing.
-    file = open(options.from);
-    try {
-      each_task(file, name, defaults,
-                [&](NewTask&&, std::uint64_t, std::uint64_t bytes) { size = bytes; });
-    } catch (const Failure& failure) {
-      throw Failure(failure.code(), failure.what(), "Nothing was added");
-    }
-    file = open(options.from);
-  }
+  if (!from_input) file = open(options.from);
   Sender sender(session.stores.tasks());
-  try {
-    Progress progress("adding", size);
-    each_task(from_input ? std::cin : file, name, defaults,
-              [&](NewTask&& task, std::uint64_t line, std::uint64_t bytes) {
-                sender.add(std::move(task), line);
-                progress.show(bytes, with_commas(sender.added()) + " added");
-              });
-    sender.flush();
-  } catch (const Failure& failure) {
-    sender.flush();  // the good lines before
-    fail_in_the_middle(sender, failure);
-  } catch (const Unavailable& error) {
-    fail_in_the_middle(sender, {ExitCode::unreachable, error.what()});
-  } catch (const OutcomeUnknown& error) {
-    fail_in_the_middle(sender, {ExitCode::unknown, error.what()});
-  }
+  send_all(sender, from_input ? std::cin : file, name, size, defaults);
   if (session.json) {
     Session::print({{"added", sender.added()}, {"existed", sender.existed()}});
     return ExitCode::done;
@@ -232,9 +254,6 @@ ExitCode enqueue_one(Session& session, const EnqueueOptions& options) {
   if (options.type.empty()) {
     throw Failure(ExitCode::misused, "neither a TYPE nor --from",
                   "Name the type of the task, or a file of tasks with --from FILE");
-  }
-  if (!options.payload.empty() && !options.payload_file.empty()) {
-    throw InvalidArgument("--payload and --payload-file exclude each other");
   }
   const NewTask task = task_of(options);
   const Enqueued answer = session.stores.tasks().enqueue(task);
@@ -260,8 +279,8 @@ void add_enqueue(Commands& commands) {
            "Adds one task of a TYPE, or with --from one for each line of a file: JSON objects with "
            "the keys type, payload, priority, run_at, delay, max_attempts and unique_key. What a "
            "line does not say, the flags say.\n\n"
-           "A file with a bad line adds nothing. Standard input is read as it comes: the lines "
-           "before a bad one are added, and the message says where to go on.",
+           "A file with a bad line adds nothing. Standard input and other pipes are read as they "
+           "come: the lines before a bad one are added, and the message says where to go on.",
        .examples = "leasehold enqueue mail --payload '{\"to\":7}'\n"
                    "leasehold enqueue report --delay 2h --unique-key report:today\n"
                    "leasehold enqueue --from tasks.ndjson\n"

@@ -20,10 +20,12 @@ inline constexpr const char* exit_codes_text =
     R"(  0  it did what was asked
   1  it could not, or only in part; or a check found something wrong
   2  the command line, the configuration or the input is wrong; nothing was done
+     (enqueue --from a pipe: the lines before a bad one were added)
   3  there is no such task or lock
   4  the store could not be reached; nothing was done, and trying again is safe
-     (in the middle of enqueue --from: it says from which line to go on)
-  5  the answer was lost: it may have happened, so look before trying again)";
+  5  the answer was lost: it may have happened, so look before trying again
+Commands of several steps can fail in the middle (enqueue --from, several tasks
+or locks, tasks purge): then the message says what was done before.)";
 
 /// Why a command ends, and what the user can do about it.
 class Failure : public std::runtime_error {

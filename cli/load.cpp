@@ -6,6 +6,7 @@
 #include <deque>
 #include <iostream>
 #include <mutex>
+#include <optional>
 #include <random>
 #include <stop_token>
 #include <thread>
@@ -13,6 +14,7 @@
 #include "commands.hpp"
 #include "leasehold/errors.hpp"
 #include "leasehold/lock_client.hpp"
+#include "locks/validation.hpp"
 #include "support/sleep.hpp"
 #include "table.hpp"
 #include "text.hpp"
@@ -55,9 +57,14 @@ class Witness {
   void enter(const Lock& lock, std::atomic<std::uint64_t>& two_holders,
              std::atomic<std::uint64_t>& tokens_not_growing) {
     const std::lock_guard guard(mutex_);
-    if (lock.token() <= last_token_) ++tokens_not_growing;
+    const bool late = lock.token() <= last_token_;
+    const bool two = holder_ != nullptr && holder_->valid();
+    // Asked last: one whose lease ended on the way here may meet the next holder, as it should.
+    if (lock.valid()) {
+      if (late) ++tokens_not_growing;
+      if (two) ++two_holders;
+    }
     last_token_ = std::max(last_token_, lock.token());
-    if (holder_ != nullptr && holder_->valid() && lock.valid()) ++two_holders;
     holder_ = &lock;
   }
 
@@ -127,7 +134,7 @@ class Load {
                       {"not_acquired", refused_.load()},
                       {"lost", lost_.load()},
                       {"errors", errors_.load()},
-                      {"last_error", last_error_},
+                      {"last_error", last_error()},
                       {"two_holders", two_holders_.load()},
                       {"tokens_not_growing", tokens_not_growing_.load()}});
     } else {
@@ -147,18 +154,20 @@ class Load {
       facts.add("not acquired", with_commas(refused_));
       facts.add("lost", with_commas(lost_));
       facts.add("errors",
-                with_commas(errors_) + (errors_ == 0 ? "" : ", the last: " + last_error_));
+                with_commas(errors_) + (errors_ == 0 ? "" : ", the last: " + last_error()));
       const Colour colour = violations() == 0 ? Colour::green : Colour::red;
       facts.add("two holders", {with_commas(two_holders_), colour});
       facts.add("tokens not growing", {with_commas(tokens_not_growing_), colour});
       std::cout << facts.render(session.terminal);
     }
     if (violations() > 0) throw Failure(ExitCode::failed, "the locks broke their promise");
-    if (pairs_ == 0 && errors_ > 0) throw Failure(ExitCode::unreachable, last_error_);
+    if (pairs_ == 0 && last_failure_) throw *last_failure_;
     return ExitCode::done;
   }
 
  private:
+  std::string last_error() const { return last_failure_ ? last_failure_->what() : ""; }
+
   void work(LockClient& client, std::size_t index, const std::stop_token& stop) {
     std::minstd_rand random(static_cast<unsigned>(index + 1));
     while (!stop.stop_requested()) {
@@ -169,7 +178,7 @@ class Load {
         ++errors_;
         {
           const std::lock_guard guard(error_mutex_);
-          last_error_ = error.what();
+          last_failure_ = as_failure(error);
         }
         sleep_for(100ms, stop);
       }
@@ -210,7 +219,7 @@ class Load {
   std::atomic<std::uint64_t> two_holders_{0};
   std::atomic<std::uint64_t> tokens_not_growing_{0};
   std::mutex error_mutex_;
-  std::string last_error_;  // protected by error_mutex_
+  std::optional<Failure> last_failure_;  // protected by error_mutex_
 };
 
 ExitCode run_load(Session& session, const LoadFlags& flags) {
@@ -222,6 +231,7 @@ ExitCode run_load(Session& session, const LoadFlags& flags) {
       .ttl = parse_duration("--ttl", flags.ttl, 20ms, 24h),
       .hold = parse_duration("--hold", flags.hold, 0ms, 1h),
       .shared = flags.shared};
+  check_lock_name(options.prefix + ":" + std::to_string(options.locks));
   session.stores.lock_uri();  // says how to name one, if there is none
   const worker::Signals signals;
   std::stop_source stop;

@@ -65,7 +65,7 @@ ExitCode list(Session& session, const ListOptions& options) {
 }
 
 void add_record(Facts& facts, const LockRecord& lock) {
-  facts.add("holder", holder_of(lock));
+  facts.add("holder", runner_of(lock));
   if (!lock.platform.empty()) facts.add("platform", lock.platform);
   facts.add("acquired", iso_time(lock.acquired_at) + " (" + brief(lock.age) + " ago)");
   facts.add("heartbeat",
@@ -116,7 +116,8 @@ ExitCode release(Session& session, const std::vector<std::string>& names) {
     for (const std::string& name : names) {
       if (const auto lock = client.status(name)) {
         std::cerr << printable(name) << " is " << to_string(lock->state) << " by "
-                  << printable(holder_of(*lock)) << " for " << brief(lock->age) << "\n";
+                  << printable(holder_of(*lock))
+                  << (lock->kind == LockKind::shared ? "" : " for " + brief(lock->age)) << "\n";
       }
     }
   }
@@ -124,16 +125,22 @@ ExitCode release(Session& session, const std::vector<std::string>& names) {
                   " away? The holder is told, but may be in the middle of its work.");
   ExitCode code = ExitCode::done;
   ordered_json array = ordered_json::array();
-  for (const std::string& name : names) {
-    const auto lock = client.force_release(name);
-    if (!lock) code = ExitCode::not_found;
-    array.push_back({{"name", name},
-                     {"released", lock.has_value()},
-                     {"holder", lock ? as_json(*lock) : ordered_json()}});
-    if (session.json) continue;
-    std::cout << printable(name)
-              << (lock ? ": taken from " + printable(holder_of(*lock)) : ": was free already")
-              << "\n";
+  try {
+    for (const std::string& name : names) {
+      const auto lock = client.force_release(name);
+      if (!lock) code = ExitCode::not_found;
+      array.push_back({{"name", name},
+                       {"released", lock.has_value()},
+                       {"holder", lock ? as_json(*lock) : ordered_json()}});
+      if (session.json) continue;
+      std::cout << printable(name)
+                << (lock ? ": taken from " + printable(holder_of(*lock)) : ": was free already")
+                << "\n";
+    }
+  } catch (const Error& error) {
+    if (array.empty()) throw;
+    if (session.json) Session::print(array);
+    throw failure_in_the_middle(error, with_commas(array.size()) + " done before this");
   }
   if (session.json) Session::print(array);
   return code;
@@ -163,7 +170,10 @@ void add_locks(Commands& commands) {
   CLI::App& locks = commands.add_group({.name = "locks",
                                         .summary = "Look at locks and take them away",
                                         .details = "",
-                                        .examples = ""});
+                                        .examples = "leasehold locks list 'invoice:*'\n"
+                                                    "leasehold locks show invoice:42\n"
+                                                    "leasehold locks release invoice:42"},
+                                       {.locks = true});
 
   auto options = std::make_shared<ListOptions>();
   CLI::App& list_app = commands.add(

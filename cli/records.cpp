@@ -111,11 +111,15 @@ Colour colour_of(LockState state) {
 
 const char* to_string(LockKind kind) { return kind == LockKind::shared ? "shared" : "exclusive"; }
 
-std::string holder_of(const LockRecord& lock) {
-  if (lock.kind == LockKind::shared) return with_commas(lock.holder_count) + " holders";
-  std::string text = lock.runner.empty() ? "unknown" : lock.runner;
-  if (lock.pid != 0) text += " (pid " + std::to_string(lock.pid) + " on " + lock.host + ")";
+std::string runner_of(const LockRecord& holder) {
+  std::string text = holder.runner.empty() ? "unknown" : holder.runner;
+  if (holder.pid != 0) text += " (pid " + std::to_string(holder.pid) + " on " + holder.host + ")";
   return text;
+}
+
+std::string holder_of(const LockRecord& lock) {
+  if (lock.kind == LockKind::exclusive) return runner_of(lock);
+  return with_commas(lock.holder_count) + (lock.holder_count == 1 ? " holder" : " holders");
 }
 
 }  // namespace leasehold::cli

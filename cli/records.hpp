@@ -20,7 +20,10 @@ Colour colour_of(LockState state);
 
 const char* to_string(LockKind kind);
 
-/// "runner (pid 7 on host)", as far as it is known.
+/// "runner (pid 7 on host)", as far as it is known: of an exclusive lock, or one of the holders of
+/// a shared one.
+std::string runner_of(const LockRecord& holder);
+/// The same of a lock; "2 holders" of a shared one.
 std::string holder_of(const LockRecord& lock);
 
 }  // namespace leasehold::cli

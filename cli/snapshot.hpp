@@ -46,7 +46,7 @@ struct Snapshot {
   std::string tasks_where;
   std::optional<TasksSeen> tasks;
   std::string tasks_error;
-  ExitCode code = ExitCode::done;  ///< the worst of both
+  ExitCode code = ExitCode::done;  ///< the first failure
 };
 
 /// Keeps its connections between looks.

@@ -34,6 +34,8 @@ inline constexpr const char* stores_text =
 /// Where the locks and the tasks are. Flags go before the environment, that before the config file.
 class Stores {
  public:
+  /// Nobody said where anything is.
+  Stores() = default;
   /// Reads the config file, if there is one. Throws InvalidArgument.
   Stores(const StoreFlags& flags, const Environment& environment);
 

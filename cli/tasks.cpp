@@ -1,5 +1,6 @@
 // leasehold tasks: list, show, retry, cancel, purge.
 #include <iostream>
+#include <span>
 
 #include "commands.hpp"
 #include "leasehold/errors.hpp"
@@ -17,9 +18,13 @@ using std::chrono::system_clock;
 
 constexpr TaskState all_states[] = {TaskState::pending, TaskState::leased, TaskState::completed,
                                     TaskState::dead, TaskState::cancelled};
+constexpr TaskState states_to_retry[] = {TaskState::dead, TaskState::cancelled};
+constexpr TaskState states_to_cancel[] = {TaskState::pending, TaskState::leased};
+constexpr TaskState states_to_purge[] = {TaskState::completed, TaskState::cancelled,
+                                         TaskState::dead};
 constexpr std::size_t page = 1'000;
 
-TaskState state_of(const std::string& text, std::initializer_list<TaskState> allowed) {
+TaskState state_of(const std::string& text, std::span<const TaskState> allowed) {
   std::string names;
   for (const TaskState state : allowed) {
     if (text == to_string(state)) return state;
@@ -48,8 +53,7 @@ struct ListOptions {
 ExitCode list(Session& session, const ListOptions& options) {
   TaskFilter filter;
   if (!options.state.empty()) {
-    filter.state = state_of(
-        options.state, {all_states[0], all_states[1], all_states[2], all_states[3], all_states[4]});
+    filter.state = state_of(options.state, all_states);
   }
   if (!options.type.empty()) filter.type = options.type;
   if (!options.worker.empty()) filter.worker = options.worker;
@@ -165,53 +169,80 @@ class Changes {
     return worst_;
   }
 
- private:
-  static constexpr std::size_t most_details = 1'000;
   std::size_t total() const {
     std::size_t sum = 0;
     for (const auto& count : counts_) sum += count.second;
     return sum;
   }
 
+ private:
+  static constexpr std::size_t most_details = 1'000;
+
   std::map<std::string, std::size_t> counts_;
   std::vector<std::pair<TaskId, std::string>> details_;
   ExitCode worst_ = ExitCode::done;
 };
 
-/// Calls `change(id)` for each selected task. Those of a state are listed page by page, from the
+/// How many tasks a selection means.
+struct Count {
+  std::uint64_t number = 0;
+  bool more = false;
+};
+
+Count count_selected(TaskQueue& queue, const Selection& selection, TaskState state) {
+  if (!selection.all) return {.number = selection.ids.size()};
+  Count sum;
+  for (const TaskCount& count : queue.counts()) {
+    if (count.state != state || (!selection.type.empty() && count.type != selection.type)) continue;
+    sum.number += count.number;
+    sum.more = sum.more || count.more;
+  }
+  return sum;
+}
+
+/// For the question: "1 task", "more than 10,000 dead tasks".
+std::string words_for(const Count& count, const Selection& selection, TaskState state) {
+  return (count.more ? "more than " : "") + with_commas(count.number) + " " +
+         (selection.all ? to_string(state) + std::string(" ") : "") +
+         (count.number == 1 && !count.more ? "task" : "tasks");
+}
+
+/// Calls `visit(id)` for each selected task. Those of a state are listed page by page, from the
 /// beginning to the end of the ids: what a change adds behind is not met.
-template <typename Change>
-void change_selected(TaskQueue& queue, const Selection& selection, TaskState state,
-                     const char* what, Change change) {
+template <typename Visit>
+void each_selected(TaskQueue& queue, const Selection& selection, TaskState state, Visit visit) {
   if (!selection.all) {
-    for (const std::string& id : selection.ids) change(id_of(id));
+    for (const std::string& id : selection.ids) visit(id_of(id));
     return;
   }
   TaskFilter filter{.state = state, .limit = page};
   if (!selection.type.empty()) filter.type = selection.type;
-  Progress progress(what, 0);
-  std::uint64_t done = 0;
   while (true) {
     const auto tasks = queue.list(filter);
-    for (const TaskRecord& task : tasks) {
-      change(task.id);
-      progress.show(++done);
-    }
+    for (const TaskRecord& task : tasks) visit(task.id);
     if (tasks.size() < page) return;
     filter.after = tasks.back().id;
   }
 }
 
-/// The number of tasks that --all means, for the question: "1,234", "more than 10,000".
-std::string count_selected(TaskQueue& queue, const Selection& selection, TaskState state) {
-  std::uint64_t number = 0;
-  bool more = false;
-  for (const TaskCount& count : queue.counts()) {
-    if (count.state != state || (!selection.type.empty() && count.type != selection.type)) continue;
-    number += count.number;
-    more = more || count.more;
+/// Calls `change(id)`, which adds to `changes`, for each selected task, and tells of them; also of
+/// those before an error.
+template <typename Change>
+ExitCode change_selected(Session& session, TaskQueue& queue, const Selection& selection,
+                         TaskState state, const Count& count, const char* what, Changes& changes,
+                         Change change) {
+  try {
+    Progress progress(what, count.more ? 0 : count.number);
+    each_selected(queue, selection, state, [&](TaskId id) {
+      change(id);
+      progress.show(changes.total());
+    });
+  } catch (const Error& error) {
+    if (changes.total() == 0) throw;
+    changes.tell(session);
+    throw failure_in_the_middle(error, with_commas(changes.total()) + " done before this");
   }
-  return (more ? "more than " : "") + with_commas(number);
+  return changes.tell(session);
 }
 
 void check(const Selection& selection) {
@@ -230,54 +261,48 @@ void check(const Selection& selection) {
 
 ExitCode retry(Session& session, const Selection& selection) {
   check(selection);
-  const TaskState state = selection.state.empty()
-                              ? TaskState::dead
-                              : state_of(selection.state, {TaskState::dead, TaskState::cancelled});
+  const TaskState state =
+      selection.state.empty() ? TaskState::dead : state_of(selection.state, states_to_retry);
   TaskQueue queue = session.stores.tasks();
-  if (selection.all) {
-    session.confirm("Retry " + count_selected(queue, selection, state) + " " + to_string(state) +
-                    " tasks?");
-  }
+  const Count count = count_selected(queue, selection, state);
+  if (selection.all) session.confirm("Retry " + words_for(count, selection, state) + "?");
   Changes changes;
-  change_selected(queue, selection, state, "retrying", [&](TaskId id) {
-    switch (queue.retry(id)) {
-      case RetryOutcome::requeued:
-        return changes.add(id, "requeued", ExitCode::done);
-      case RetryOutcome::not_dead:
-        return changes.add(id, "neither dead nor cancelled", ExitCode::failed);
-      case RetryOutcome::key_taken:
-        return changes.add(id, "another living task has its unique key", ExitCode::failed);
-      case RetryOutcome::not_found:
-        return changes.add(id, "not found", ExitCode::not_found);
-    }
-  });
-  return changes.tell(session);
+  return change_selected(
+      session, queue, selection, state, count, "retrying", changes, [&](TaskId id) {
+        switch (queue.retry(id)) {
+          case RetryOutcome::requeued:
+            return changes.add(id, "requeued", ExitCode::done);
+          case RetryOutcome::not_dead:
+            return changes.add(id, "neither dead nor cancelled", ExitCode::failed);
+          case RetryOutcome::key_taken:
+            return changes.add(id, "another living task has its unique key", ExitCode::failed);
+          case RetryOutcome::not_found:
+            return changes.add(id, "not found", ExitCode::not_found);
+        }
+      });
 }
 
 ExitCode cancel(Session& session, const Selection& selection) {
   check(selection);
-  const TaskState state = selection.state.empty()
-                              ? TaskState::pending
-                              : state_of(selection.state, {TaskState::pending, TaskState::leased});
+  const TaskState state =
+      selection.state.empty() ? TaskState::pending : state_of(selection.state, states_to_cancel);
   TaskQueue queue = session.stores.tasks();
-  session.confirm("Cancel " +
-                  (selection.all ? count_selected(queue, selection, state) + " " + to_string(state)
-                                 : with_commas(selection.ids.size())) +
-                  " tasks?");
+  const Count count = count_selected(queue, selection, state);
+  session.confirm("Cancel " + words_for(count, selection, state) + "?");
   Changes changes;
-  change_selected(queue, selection, state, "cancelling", [&](TaskId id) {
-    switch (queue.cancel(id)) {
-      case CancelOutcome::was_pending:
-        return changes.add(id, "cancelled", ExitCode::done);
-      case CancelOutcome::was_leased:
-        return changes.add(id, "cancelled; its worker learns of it soon", ExitCode::done);
-      case CancelOutcome::finished:
-        return changes.add(id, "had ended before", ExitCode::failed);
-      case CancelOutcome::not_found:
-        return changes.add(id, "not found", ExitCode::not_found);
-    }
-  });
-  return changes.tell(session);
+  return change_selected(
+      session, queue, selection, state, count, "cancelling", changes, [&](TaskId id) {
+        switch (queue.cancel(id)) {
+          case CancelOutcome::was_pending:
+            return changes.add(id, "cancelled", ExitCode::done);
+          case CancelOutcome::was_leased:
+            return changes.add(id, "cancelled; its worker learns of it soon", ExitCode::done);
+          case CancelOutcome::finished:
+            return changes.add(id, "had ended before", ExitCode::failed);
+          case CancelOutcome::not_found:
+            return changes.add(id, "not found", ExitCode::not_found);
+        }
+      });
 }
 
 struct PurgeOptions {
@@ -295,8 +320,7 @@ ExitCode purge(Session& session, const PurgeOptions& options) {
   Removal removal;
   std::string names;
   for (const std::string& text : options.states) {
-    const TaskState state =
-        state_of(text, {TaskState::completed, TaskState::cancelled, TaskState::dead});
+    const TaskState state = state_of(text, states_to_purge);
     auto& member = state == TaskState::completed   ? removal.completed
                    : state == TaskState::cancelled ? removal.cancelled
                                                    : removal.dead;
@@ -309,12 +333,17 @@ ExitCode purge(Session& session, const PurgeOptions& options) {
   constexpr std::uint64_t step = 10'000;
   removal.limit = step;
   std::uint64_t removed = 0;
-  Progress progress("deleting", 0);
-  while (true) {
-    const std::uint64_t now = queue.remove_finished(removal);
-    removed += now;
-    progress.show(removed);
-    if (now < step) break;
+  try {
+    Progress progress("deleting", 0);  // nobody has counted how many are so old
+    std::uint64_t now = step;
+    while (now == step) {
+      now = queue.remove_finished(removal);
+      removed += now;
+      progress.show(removed);
+    }
+  } catch (const Error& error) {
+    if (removed == 0) throw;
+    throw failure_in_the_middle(error, with_commas(removed) + " deleted before this");
   }
   if (session.json) {
     Session::print({{"removed", removed}});
@@ -327,7 +356,7 @@ ExitCode purge(Session& session, const PurgeOptions& options) {
 void add_selection(CLI::App& app, const std::shared_ptr<Selection>& selection, const char* states,
                    const char* fallback) {
   app.add_option("ID", selection->ids, "Tasks, by their ids")
-      ->expected(0, 10'000)
+      ->expected(1, 10'000)
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
   app.add_flag("--all", selection->all, "All tasks of --state and --type")->disable_flag_override();
   app.add_option("--state", selection->state,
@@ -339,8 +368,13 @@ void add_selection(CLI::App& app, const std::shared_ptr<Selection>& selection, c
 }  // namespace
 
 void add_tasks(Commands& commands) {
-  CLI::App& tasks = commands.add_group(
-      {.name = "tasks", .summary = "Look at tasks and change them", .details = "", .examples = ""});
+  CLI::App& tasks = commands.add_group({.name = "tasks",
+                                        .summary = "Look at tasks and change them",
+                                        .details = "",
+                                        .examples = "leasehold tasks list --state dead\n"
+                                                    "leasehold tasks show 42\n"
+                                                    "leasehold tasks retry 42 43"},
+                                       {.tasks = true});
 
   auto filter = std::make_shared<ListOptions>();
   CLI::App& list_app =

@@ -52,7 +52,9 @@ const char* code_of(Colour colour) {
 
 // Of the one FullScreen; a signal handler has nowhere else to find it.
 termios terminal_before{};
-constexpr char leave_screen[] = "\x1b[?25h\x1b[?1049l";
+// Without a cursor, and without a second line for what is too long for one.
+constexpr char enter_screen[] = "\x1b[?1049h\x1b[?25l\x1b[?7l";
+constexpr char leave_screen[] = "\x1b[?7h\x1b[?25h\x1b[?1049l";
 constexpr int ending_signals[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT};
 
 // Only what a signal handler may do.
@@ -140,7 +142,7 @@ FullScreen::FullScreen() {
   termios raw = terminal_before;
   raw.c_lflag &= static_cast<tcflag_t>(~(ICANON | ECHO));
   ::tcsetattr(STDIN_FILENO, TCSANOW, &raw);
-  std::cout << "\x1b[?1049h\x1b[?25l" << std::flush;
+  std::cout << enter_screen << std::flush;
 }
 
 FullScreen::~FullScreen() {

@@ -200,6 +200,8 @@ std::optional<system_clock::time_point> parse_time(std::string_view text) {
     return std::nullopt;  // in whose time zone?
   }
   if (*rest != '\0') return std::nullopt;
+  // The clock counts nanoseconds in 64 bits: what is outside would come round to another year.
+  if (parts.tm_year + 1900 < 1678 || parts.tm_year + 1900 > 2261) return std::nullopt;
   // strptime accepts a 31st of February; what comes back from the calendar differs then.
   const std::tm asked = parts;
   const std::time_t whole = ::timegm(&parts);

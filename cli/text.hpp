@@ -34,7 +34,7 @@ std::string brief(std::chrono::milliseconds time);
 std::string iso_time(std::chrono::system_clock::time_point time);
 
 /// The same back; date and time, to the second or finer, with Z or an offset. Nothing if it is
-/// none.
+/// none, or not of the years 1678 to 2261.
 std::optional<std::chrono::system_clock::time_point> parse_time(std::string_view text);
 
 /// The word of `words` that is most like this one; empty if none is.

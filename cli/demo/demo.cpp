@@ -232,10 +232,16 @@ class Display {
     const double share =
         static_cast<double>(daemon.completed()) / static_cast<double>(options_.tasks);
     std::string out = drawn_ ? "\x1b[3A" : "";
-    out += "\r " + terminal_.paint(Colour::green, bar(share, 50)) + " " +
-           with_commas(daemon.completed()) + " of " + with_commas(options_.tasks) + "\x1b[K\n";
-    out += "\r" + counters(fleet, daemon, now) + "\x1b[K\n";
-    out += "\r " + terminal_.paint(Colour::red, fit(fleet.last, 78)) + "\x1b[K\n";
+    const std::string numbers =
+        with_commas(daemon.completed()) + " of " + with_commas(options_.tasks);
+    // No line may be wrapped: there would be more of them to go up than three.
+    const std::size_t columns = terminal_.columns() - 1;
+    const std::size_t around = numbers.size() + 4;
+    const std::size_t room = columns - std::min(columns, around);
+    out += "\r " + terminal_.paint(Colour::green, bar(share, std::min<std::size_t>(50, room))) +
+           " " + numbers + "\x1b[K\n";
+    out += "\r" + fit(counters(fleet, daemon, now), columns) + "\x1b[K\n";
+    out += "\r " + terminal_.paint(Colour::red, fit(fleet.last, columns - 1)) + "\x1b[K\n";
     drawn_ = true;
     std::cout << out << std::flush;
   }
@@ -381,13 +387,14 @@ struct WorkerFlags {
 
 void add_worker(Commands& commands) {
   auto flags = std::make_shared<WorkerFlags>();
-  CLI::App& app = commands.add_hidden("demo-worker", [flags](Session& session) {
-    return run_demo_worker(session.stores,
-                           {.concurrency = static_cast<std::size_t>(
-                                parse_number("--concurrency", flags->concurrency, 1, 64)),
-                            .accounts = parse_number("--accounts", flags->accounts, 1, 10'000),
-                            .work = parse_duration("--work", flags->work, 0ms, 1h)});
-  });
+  CLI::App& app =
+      commands.add_hidden("demo-worker", {.locks = true, .tasks = true}, [flags](Session& session) {
+        return run_demo_worker(session.stores,
+                               {.concurrency = static_cast<std::size_t>(
+                                    parse_number("--concurrency", flags->concurrency, 1, 64)),
+                                .accounts = parse_number("--accounts", flags->accounts, 1, 10'000),
+                                .work = parse_duration("--work", flags->work, 0ms, 1h)});
+      });
   app.add_option("--concurrency", flags->concurrency);
   app.add_option("--accounts", flags->accounts);
   app.add_option("--work", flags->work);

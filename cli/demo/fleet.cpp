@@ -1,6 +1,7 @@
 #include "fleet.hpp"
 
-#include <algorithm>
+#include <fstream>
+#include <sstream>
 
 namespace leasehold::cli {
 namespace {
@@ -17,8 +18,27 @@ harness::ProcessOptions worker_process(const Stores& stores, const DemoWorkerOpt
                std::to_string(options.concurrency), "--accounts", std::to_string(options.accounts),
                "--work", std::to_string(options.work.count()) + "ms"},
       .env = {{"LEASEHOLD_REDIS_URL", stores.lock_uri()},
-              {"LEASEHOLD_DATABASE_URL", stores.task_uri()}},
+              {"LEASEHOLD_DATABASE_URL", stores.task_uri()},
+              {"LEASEHOLD_CONFIG", ""}},
       .err = harness::Output::inherit()};
+}
+
+/// Whether a process has a file of SQLite locked for writing, as the kernel shows it. There is one
+/// such lock a file: if its holder were frozen, nobody could do anything until it is woken.
+bool is_writing(pid_t pid) {
+  std::ifstream locks("/proc/locks");
+  for (std::string line; std::getline(locks, line);) {
+    // Like 1: POSIX  ADVISORY  WRITE 4711 fd:00:1234 120 120
+    std::istringstream words(line);
+    std::string number;
+    std::string kind;
+    std::string advisory;
+    std::string access;
+    pid_t holder = 0;
+    if (!(words >> number >> kind >> advisory >> access >> holder)) continue;  // somebody waits
+    if (kind == "POSIX" && access == "WRITE" && holder == pid) return true;
+  }
+  return false;
 }
 
 }  // namespace
@@ -45,7 +65,6 @@ void Fleet::hear(Member& member) {
       continue;
     }
     if (member.in_hand > 0) --member.in_hand;
-    if (news == WorkerNews::done) ++news_.done;
     if (news == WorkerNews::lease_lost) ++news_.refused_by_version;
     if (news == WorkerNews::stale_token) ++news_.refused_by_token;
   }
@@ -65,6 +84,7 @@ void Fleet::look_after() {
       member.process->resume();
       member.frozen = false;
     }
+    if (member.freeze_for > 0ms) try_to_freeze(member);
     if (!member.process->running()) {
       ++news_.unexpected_ends;
       news_.last = "worker " + std::to_string(i + 1) + " ended by itself";
@@ -78,17 +98,19 @@ void Fleet::strike() {
   const std::size_t index = random_() % members_.size();
   Member& member = members_[index];
   hear(member);
-  if (member.frozen) return;  // it has had enough
+  if (member.frozen || member.freeze_for > 0ms) return;  // it has had enough
   const std::string who = "worker " + std::to_string(index + 1) + " (pid " +
                           std::to_string(member.process->pid()) + ") ";
   const std::string in_hand = std::to_string(member.in_hand) + " tasks in hand";
   switch (strikes_++ % 4) {
     case 1:
-      freeze(member, demo_lock_ttl + 700ms);
+      member.freeze_for = demo_lock_ttl + 700ms;
+      try_to_freeze(member);
       news_.last = who + "frozen with " + in_hand + ", longer than locks last";
       return;
     case 3:
-      freeze(member, demo_lease + milliseconds{300 + random_() % 500});
+      member.freeze_for = demo_lease + milliseconds{300 + random_() % 500};
+      try_to_freeze(member);
       news_.last = who + "frozen with " + in_hand + ", longer than leases last";
       return;
     default:
@@ -100,10 +122,15 @@ void Fleet::strike() {
   }
 }
 
-void Fleet::freeze(Member& member, milliseconds time) {
+void Fleet::try_to_freeze(Member& member) {
   member.process->pause();
+  if (is_writing(member.process->pid())) {
+    member.process->resume();  // the next look is soon
+    return;
+  }
   member.frozen = true;
-  member.frozen_until = steady_clock::now() + time;
+  member.frozen_until = steady_clock::now() + member.freeze_for;
+  member.freeze_for = 0ms;
   ++news_.freezes;
 }
 

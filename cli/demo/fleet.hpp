@@ -15,7 +15,6 @@ namespace leasehold::cli {
 /// What happened to the workers so far.
 struct FleetNews {
   std::uint64_t executions = 0;
-  std::uint64_t done = 0;
   std::uint64_t kills = 0;
   std::uint64_t freezes = 0;
   std::uint64_t refused_by_version = 0;  ///< of a task
@@ -49,7 +48,8 @@ class Fleet {
   using SteadyTime = std::chrono::steady_clock::time_point;
   struct Member {
     std::unique_ptr<harness::Process> process;
-    std::uint64_t in_hand = 0;  ///< handlers that run
+    std::uint64_t in_hand = 0;                ///< handlers that run
+    std::chrono::milliseconds freeze_for{0};  ///< as soon as it can be
     SteadyTime frozen_until{};
     bool frozen = false;
   };
@@ -57,7 +57,7 @@ class Fleet {
   void start(Member& member) const;
   void hear(Member& member);
   void replace(std::size_t index);
-  void freeze(Member& member, std::chrono::milliseconds time);
+  void try_to_freeze(Member& member);
 
   const harness::ProcessOptions how_to_start_;
   std::minstd_rand random_;

@@ -40,7 +40,8 @@ class CliTest : public ::testing::TestWithParam<On> {
   void SetUp() override {
     if (GetParam() == On::servers) {
       auto& postgres = testing::shared_postgres();
-      task_uri = postgres.uri(postgres.create_fresh_database());
+      database = postgres.create_fresh_database();
+      task_uri = postgres.uri(database);
       lock_uri = testing::shared_redis().uri();
     } else {
       task_uri = lock_uri = "sqlite:" + (dir.path() / "store.db").string();
@@ -64,6 +65,7 @@ class CliTest : public ::testing::TestWithParam<On> {
   }
 
   testing::TempDir dir;
+  std::string database;  // of the server
   std::string task_uri;
   std::string lock_uri;
 };

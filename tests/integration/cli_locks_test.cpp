@@ -56,6 +56,43 @@ TEST_P(CliLocksTest, WaitersAreShownInLine) {
   stop.request_stop();
 }
 
+TEST_P(CliLocksTest, EachHolderOfASharedLockIsShown) {
+  LockClient one{lock_uri};
+  LockClient two{lock_uri};
+  auto first = SharedLock{one, name("x")}.read({.ttl = 1h});
+  auto second = SharedLock{two, name("x")}.read({.ttl = 1h});
+  ASSERT_TRUE(first && second);
+  const CliResult shown = cli({"locks", "show", name("x")});
+  for (const LockClient* client : {&one, &two}) {
+    EXPECT_TRUE(contains(shown.out, "holder     " + client->runner().str() + " (pid ")) << shown;
+  }
+  EXPECT_TRUE(contains(cli({"locks", "list", name("*")}).out, "2 holders"));
+  const CliResult unsure = cli({"locks", "release", name("x")});
+  EXPECT_TRUE(contains(unsure.err, "is held by 2 holders\n")) << unsure;
+  second->release();
+  EXPECT_TRUE(contains(cli({"locks", "list", name("*")}).out, "1 holder\n"));
+}
+
+TEST_P(CliLocksTest, ALockIsNamedByAnyWordAndByNoOther) {
+  LockClient client{lock_uri};
+  const std::string plain = name("a");
+  std::vector<std::string> odd{"[" + plain + "]", "[" + plain, "--" + plain};
+  std::vector<Lock> held;
+  for (const std::string& each : odd) held.push_back(*client.acquire(each, {.ttl = 1h}));
+  auto bystander = client.acquire(plain, {.ttl = 1h});
+  ASSERT_TRUE(bystander);
+  EXPECT_EQ(json({"locks", "show", odd[0]})["name"], odd[0]);
+  const CliResult result = cli({"locks", "release", "--yes", "--", odd[0], odd[1], odd[2]});
+  EXPECT_EQ(result.code, 0) << result;
+  for (const std::string& each : odd) EXPECT_FALSE(client.status(each)) << each;
+  EXPECT_TRUE(client.status(plain));
+  // The name of a command is a name here.
+  const auto free = json({"locks", "release", "load", plain, "--yes"}, not_found);
+  EXPECT_EQ(free.at(0)["name"], "load");
+  EXPECT_EQ(free.at(1)["released"], true);
+  EXPECT_EQ(json({"locks", "list", "migrate"}).size(), 0u);
+}
+
 TEST_P(CliLocksTest, ReleaseTakesALockAwayAfterAConfirmation) {
   LockClient client{lock_uri};
   auto held = client.acquire(name("x"), {.ttl = 1h});
@@ -104,6 +141,25 @@ TEST_P(CliLocksTest, LoadReportsPairsAndFindsNoViolation) {
   EXPECT_EQ(json({"locks", "list", name("load*")}).size(), 0u) << "left behind";
 }
 
+class CliSpoiltLockTest : public CliLocksTest {};
+
+TEST_P(CliSpoiltLockTest, AnErrorInTheMiddleSaysWhatWasDoneBefore) {
+  LockClient client{lock_uri};
+  auto held = client.acquire(name("a"), {.ttl = 1h});
+  testing::shared_redis().command({"RPUSH", "lh:{" + name("b") + "}", "not", "a", "lock"});
+  const CliResult result = cli({"locks", "release", name("a"), name("b"), "--yes"});
+  EXPECT_EQ(result.code, failed) << result;
+  EXPECT_TRUE(contains(result.out, name("a") + ": taken from ")) << result;
+  EXPECT_TRUE(contains(result.err, "1 done before this; the rest was not")) << result;
+}
+
+/// With leases so short that many end before their holder has seen them.
+TEST_P(CliLocksTest, LoadGivesNoFalseAlarmWhenLeasesEndOnTheWay) {
+  const CliResult result = cli({"load", "--clients", "16", "--ttl", "20ms", "--duration", "1s",
+                                "--prefix", name("load"), "--json"});
+  EXPECT_EQ(result.code, 0) << result;
+}
+
 /// Somebody breaks the promises from outside, again and again, while leasehold load runs.
 class CliVandalTest : public CliLocksTest {
  protected:
@@ -137,6 +193,7 @@ TEST_P(CliVandalTest, LoadSeesThatTwoTrustTheSameLock) {
   EXPECT_GT(result.json()["two_holders"], 0) << result;
 }
 
+INSTANTIATE_TEST_SUITE_P(On, CliSpoiltLockTest, ::testing::Values(On::servers), name_of_store);
 INSTANTIATE_TEST_SUITE_P(On, CliVandalTest, ::testing::Values(On::servers), name_of_store);
 INSTANTIATE_TEST_SUITE_P(On, CliLocksTest, ::testing::Values(On::servers, On::sqlite),
                          name_of_store);

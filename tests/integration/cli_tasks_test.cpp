@@ -1,7 +1,11 @@
 // leasehold migrate, enqueue, tasks, recover and status.
+#include <sqlite3.h>
+
 #include <fstream>
+#include <leasehold/sqlite.hpp>
 
 #include "tests/integration/cli_fixture.hpp"
+#include "tests/support/fault_proxy.hpp"
 
 namespace leasehold {
 namespace {
@@ -28,6 +32,28 @@ class CliTasksTest : public CliTest {
     const auto path = dir.path() / "tasks.ndjson";
     std::ofstream(path) << text;
     return path.string();
+  }
+
+  /// From now on tasks of the type "cursed" can not be changed, and none can be added.
+  void curse() {
+    const std::string then = "BEGIN SELECT RAISE(ABORT, 'the disk is full'); END;";
+    if (GetParam() == On::servers) {
+      testing::shared_postgres().run_sql(
+          "CREATE FUNCTION no() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE 'the disk is "
+          "full'; END $$;"
+          "CREATE TRIGGER no BEFORE INSERT OR UPDATE ON leasehold.tasks FOR EACH ROW"
+          " WHEN (NEW.type = 'cursed') EXECUTE FUNCTION no()",
+          database);
+      return;
+    }
+    TaskQueue tasks = queue();
+    transact(tasks, [&](sqlite3* db) {
+      for (const char* change : {"INSERT", "UPDATE"}) {
+        const std::string sql = std::string("CREATE TRIGGER no_") + change + " BEFORE " + change +
+                                " ON task_queue WHEN NEW.type = 'cursed' " + then;
+        EXPECT_EQ(sqlite3_exec(db, sql.c_str(), nullptr, nullptr, nullptr), SQLITE_OK);
+      }
+    });
   }
 };
 
@@ -99,6 +125,7 @@ TEST_P(CliTasksTest, ABadLineIsNamedAndAFileWithOneAddsNothing) {
       {R"({"type":"t","colour":"red"})", "unknown key \"colour\""},
       {R"({"type":"t","priority":1.5})", "priority has to be a whole number"},
       {R"({"type":"t","priority":2000000})", "priority has to be a whole number"},
+      {R"({"type":"t","priority":18446744073709551615})", "priority has to be a whole number"},
       {R"({"type":"t","delay":"soon"})", "delay of \"soon\""},
       {R"({"type":"t","run_at":"2026-13-01T00:00:00Z"})", "run_at of"},
       {R"({"type":"t","max_attempts":0})", "max_attempts of 0"},
@@ -122,6 +149,87 @@ TEST_P(CliTasksTest, FromStandardInputTheLinesBeforeABadOneAreAdded) {
   EXPECT_TRUE(contains(result.err, "standard input:4: ")) << result;
   EXPECT_TRUE(contains(result.err, "3 were added before; go on from line 4")) << result;
   EXPECT_EQ(queue().counts().at(0).number, 3u);
+}
+
+TEST_P(CliTasksTest, APipeIsReadOnceAndNothingOfItIsLost) {
+  const CliResult result = testing::run_cli(
+      "bash", {"-c", std::string(LEASEHOLD_CLI) + " enqueue t --from <(printf '{}\\n{}\\n')"}, {},
+      environment());
+  EXPECT_EQ(result.code, 0) << result;
+  EXPECT_EQ(result.out, "2 added\n") << result;
+  EXPECT_EQ(queue().counts().at(0).number, 2u);
+}
+
+TEST_P(CliTasksTest, ATypeMayHaveTheNameOfACommand) {
+  for (const char* type : {"recover", "enqueue", "tasks"}) {
+    EXPECT_EQ(cli({"enqueue", type}).code, 0) << type;
+    EXPECT_EQ(queue().list({.type = type}).size(), 1u) << type;
+  }
+  EXPECT_EQ(cli({"enqueue", "--", "--odd"}).code, 0);
+  EXPECT_EQ(queue().list({.type = "--odd"}).size(), 1u);
+}
+
+TEST_P(CliTasksTest, WhenTheStoreRefusesALineInTheMiddleItSaysWhereToGoOn) {
+  curse();
+  std::string lines;
+  for (int i = 0; i < 1'000; ++i) lines += "{}\n";
+  const CliResult first = cli({"enqueue", "t", "--from", file(R"({"type":"cursed"})")});
+  EXPECT_EQ(first.code, failed) << first;
+  EXPECT_TRUE(contains(first.err, "Nothing was added")) << first;
+  const CliResult later =
+      cli({"enqueue", "t", "--from", file(lines + "{}\n" + R"({"type":"cursed"})")});
+  EXPECT_EQ(later.code, failed) << later;
+  EXPECT_TRUE(contains(later.err, "1,000 were added before; go on from line 1001")) << later;
+  // The good lines before a bad one could not be added either.
+  const CliResult bad =
+      cli({"enqueue", "t", "--from", "-"}, lines + R"({"type":"cursed"})" + "\n{");
+  EXPECT_EQ(bad.code, failed) << bad;
+  EXPECT_TRUE(contains(bad.err, "1,000 were added before; go on from line 1001")) << bad;
+  EXPECT_EQ(queue().counts().at(0).number, 2'000u);
+}
+
+TEST_P(CliTasksTest, AnErrorInTheMiddleSaysWhatWasDoneBefore) {
+  TaskQueue tasks = queue();
+  for (const char* type : {"a", "cursed", "a"}) tasks.enqueue({.type = type});
+  curse();
+  const CliResult ids = cli({"tasks", "cancel", "1", "2", "3", "--yes"});
+  EXPECT_EQ(ids.code, failed) << ids;
+  EXPECT_EQ(ids.out, "task 1: cancelled\n") << ids;
+  EXPECT_TRUE(contains(ids.err, "1 done before this; the rest was not")) << ids;
+  EXPECT_EQ(tasks.get({3})->state, TaskState::pending);
+  EXPECT_EQ(tasks.retry({1}), RetryOutcome::requeued);
+  const auto all = json({"tasks", "cancel", "--all", "--yes"}, failed);
+  EXPECT_EQ(all["outcomes"]["cancelled"], 1) << all;
+  const CliResult none = cli({"tasks", "cancel", "2", "--yes"});
+  EXPECT_FALSE(contains(none.err, "done before")) << none;
+}
+
+TEST(CliLostAnswerTest, TheLinesThatMayHaveBeenAddedAreNamed) {
+  const testing::TempDir dir;
+  testing::PostgresServer server;
+  migrate(server.uri());
+  testing::FaultProxy proxy(server.port());
+  const auto enqueue = [&](const std::string& first_batch, const std::string& second_batch) {
+    std::string lines;
+    for (int i = 0; i < 2'000; ++i) {
+      lines += i == 0 ? first_batch : i == 1'000 ? second_batch : "{}";
+      lines += "\n";
+    }
+    const auto path = dir.path() / "tasks.ndjson";
+    std::ofstream(path) << lines;
+    return testing::run_cli(
+        LEASEHOLD_CLI, {"enqueue", "t", "--from", path.string()}, {},
+        {{"LEASEHOLD_DATABASE_URL", testing::PostgresServer::uri_through(proxy.port())}});
+  };
+  const std::string marked = R"({"payload":"swallow this answer"})";
+  proxy.swallow_next_reply(testing::FaultProxy::Then::cut, "swallow this answer");
+  const CliResult first = enqueue(marked, "{}");
+  EXPECT_EQ(first.code, 5) << first;
+  EXPECT_TRUE(contains(first.err, "0 were added before; lines 1 to 1000 may have been")) << first;
+  proxy.swallow_next_reply(testing::FaultProxy::Then::cut, "swallow this answer");
+  const CliResult second = enqueue("{}", marked);
+  EXPECT_EQ(second.code, 5) << second;
+  EXPECT_TRUE(contains(second.err, "1,000 were added before; lines 1001 to 2000 may")) << second;
 }
 
 TEST_P(CliTasksTest, TasksAreListedForPeopleAndForPrograms) {

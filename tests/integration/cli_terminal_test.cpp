@@ -74,7 +74,7 @@ TEST_P(CliTerminalTest, ColoursAreForTerminalsAndNotForThoseWhoDoNotWantThem) {
 TEST_P(CliTerminalTest, AQuestionIsAskedAndNoIsTheDefault) {
   for (const char* answer : {"n", "", "nonsense"}) {
     OnTerminal no("tasks cancel 1", environment());
-    EXPECT_TRUE(no.sees("Cancel 1 tasks? [y/N]"));
+    EXPECT_TRUE(no.sees("Cancel 1 task? [y/N]"));
     no.type(answer);
     EXPECT_EQ(no.wait(), failed) << no.seen();
     EXPECT_TRUE(contains(no.seen(), "nothing was done")) << no.seen();
@@ -90,6 +90,7 @@ TEST_P(CliTerminalTest, AQuestionIsAskedAndNoIsTheDefault) {
 TEST_P(CliTerminalTest, TopIsRedrawnHeedsKeysAndPutsTheTerminalBack) {
   OnTerminal top("top --interval 100ms", environment());
   EXPECT_TRUE(top.sees("\x1b[?1049h"));
+  EXPECT_TRUE(top.sees("\x1b[?7l")) << "a long line would take two";
   EXPECT_TRUE(top.sees("sorted by name"));
   EXPECT_TRUE(top.sees("mail"));
   top.type("s");
@@ -98,6 +99,7 @@ TEST_P(CliTerminalTest, TopIsRedrawnHeedsKeysAndPutsTheTerminalBack) {
   EXPECT_TRUE(top.sees("fresh"));
   top.type("q");
   EXPECT_EQ(top.wait(), 0) << top.seen();
+  EXPECT_TRUE(contains(top.seen(), "\x1b[?7h")) << top.seen();
   EXPECT_TRUE(contains(top.seen(), "\x1b[?1049l")) << top.seen();
 }
 
@@ -114,6 +116,26 @@ TEST(CliTerminalDemoTest, TheDemoIsRedrawnInPlace) {
   EXPECT_TRUE(contains(demo.seen(), "\x1b[3A")) << demo.seen();
   EXPECT_TRUE(contains(demo.seen(), "50 of 50")) << demo.seen();
   EXPECT_TRUE(contains(demo.seen(), "Everything as promised")) << demo.seen();
+}
+
+TEST(CliTerminalDemoTest, NoLineThatIsRedrawnIsWrapped) {
+  OnTerminal demo("version; stty cols 40; " + std::string(LEASEHOLD_CLI) +
+                      " demo --workers 2 --tasks 50 --seconds 1",
+                  {{"NO_COLOR", "1"}});
+  EXPECT_EQ(demo.wait(), 0) << demo.seen();
+  const std::string up = "\x1b[3A";
+  const auto first = demo.seen().find(up);
+  ASSERT_NE(first, std::string::npos) << demo.seen();
+  const auto redrawn = demo.seen().substr(first, demo.seen().find("The ledger") - first);
+  std::istringstream lines(redrawn);
+  for (std::string line; std::getline(lines, line);) {
+    if (line.starts_with(up)) line.erase(0, up.size());
+    std::size_t columns = 0;
+    for (const char c : line.substr(0, line.find("\x1b[K"))) {
+      columns += c != '\r' && (static_cast<unsigned char>(c) & 0xc0U) != 0x80 ? 1 : 0;
+    }
+    EXPECT_LT(columns, 40u) << line;
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(On, CliTerminalTest, ::testing::Values(On::servers, On::sqlite),

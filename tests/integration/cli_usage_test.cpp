@@ -57,7 +57,9 @@ const std::vector<Arguments> all_commands{{"status"},
                                           {"version"}};
 
 TEST(CliUsageTest, EveryCommandHasHelpWithExamplesThatFits80Columns) {
-  for (Arguments command : all_commands) {
+  std::vector<Arguments> commands = all_commands;
+  commands.insert(commands.end(), {{"tasks"}, {"locks"}});
+  for (Arguments command : commands) {
     command.emplace_back("--help");
     const CliResult help = cli(command);
     EXPECT_EQ(help.code, 0) << help;
@@ -143,6 +145,23 @@ TEST(CliUsageTest, MistakesAreNamedAndNothingIsPrinted) {
       {{"tasks", "list", "--database", "mysql://x"}, "mysql"},
       {{"locks", "list", "--redis", "http://x"}, "redis://"},
       {{"top", "--interval", "1ms", "--redis", no_redis}, "--interval of"},
+      // Names of commands are no commands in the wrong place.
+      {{"status", "top"}, "one argument too many: \"top\""},
+      {{"tasks", "show", "recover", "--database", no_database}, "ID of \"recover\""},
+      // An empty value is not as good as none.
+      {{"tasks", "cancel", "--all", "--type", "", "--yes", "--database", no_database},
+       "--type has an empty value"},
+      {{"tasks", "cancel", "--all", "--type=", "--yes", "--database", no_database},
+       "\"--type=\" has an empty value"},
+      {{"--redis", "", "locks", "list"}, "--redis has an empty value"},
+      {{"enqueue", "t", "--payload", "", "--database", no_database}, "--payload has an empty"},
+      {{"load", "--prefix", "a{b", "--duration", "1h", "--redis", no_redis}, "lock name \"a{b"},
+      {{"enqueue", "t", "--run-at", "2600-01-01T00:00:00Z", "--database", no_database},
+       "--run-at of"},
+      {{"enqueue", "t", "--payload-file", "/", "--database", no_database}, "can not be read"},
+      {{"enqueue", "t", "--from", "-", "--payload", "1", "--payload-file", "x", "--database",
+        no_database},
+       "exclude each other"},
   };
   for (const auto& mistake : mistakes) {
     const CliResult result = cli(mistake.arguments);
@@ -160,6 +179,28 @@ TEST(CliUsageTest, WithJsonErrorsAreJsonToo) {
   const auto error = nlohmann::json::parse(result.err);
   EXPECT_EQ(error["exit_code"], misused);
   EXPECT_NE(error["hint"].get<std::string>().find("LEASEHOLD_DATABASE_URL"), std::string::npos);
+  const CliResult while_parsing = cli({"tasks", "list", "--json", "--limit"});
+  EXPECT_EQ(nlohmann::json::parse(while_parsing.err)["exit_code"], misused) << while_parsing;
+}
+
+TEST(CliUsageTest, FlagsMayStandBehindAnyWord) {
+  for (const Arguments& words : {Arguments{"--json", "tasks", "list"},
+                                 {"tasks", "--json", "list"},
+                                 {"tasks", "list", "--json"}}) {
+    const CliResult result = cli(words);
+    EXPECT_EQ(nlohmann::json::parse(result.err)["exit_code"], misused) << result;
+  }
+}
+
+TEST(CliUsageTest, ABrokenConfigFileIsInTheWayOnlyOfThoseWhoNeedIt) {
+  const std::map<std::string, std::string> broken{{"LEASEHOLD_CONFIG", "/nowhere"}};
+  EXPECT_EQ(cli({"version"}, "", broken).code, 0);
+  EXPECT_EQ(cli({"completion", "bash"}, "", broken).code, 0);
+  EXPECT_EQ(cli({"man"}, "", broken).code, 0);
+  const CliResult demo =
+      cli({"demo", "--workers", "1", "--tasks", "5", "--seconds", "1"}, "", broken);
+  EXPECT_EQ(demo.code, 0) << demo;
+  EXPECT_EQ(cli({"status"}, "", broken).code, misused);
 }
 
 TEST(CliUsageTest, AnUnreachableStoreIsExitCode4AndNoPasswordIsShown) {
@@ -244,8 +285,10 @@ TEST(CliUsageTest, VersionIsSaidInThreeWays) {
   EXPECT_EQ(word.code, 0);
   EXPECT_TRUE(word.out.starts_with("leasehold ")) << word;
   EXPECT_EQ(cli({"--version"}).out, word.out);
-  EXPECT_EQ("leasehold " + cli({"version", "--json"}).json()["version"].get<std::string>() + "\n",
-            word.out);
+  for (const char* way : {"version", "--version"}) {
+    EXPECT_EQ("leasehold " + cli({way, "--json"}).json()["version"].get<std::string>() + "\n",
+              word.out);
+  }
 }
 
 /// What bash offers after these words.
@@ -299,6 +342,9 @@ TEST(CliUsageTest, TheManualTellsOfEveryCommandAndFlag) {
   }
   EXPECT_NE(man.out.find("\\fB\\-\\-older\\-than TIME\\fR"), std::string::npos);
   EXPECT_NE(man.out.find(".SH EXIT STATUS"), std::string::npos);
+  for (const char* flag : {"\\fB\\-\\-version\\fR", "\\fB\\-h, \\-\\-help\\fR"}) {
+    EXPECT_NE(man.out.find(flag), std::string::npos) << flag;
+  }
 }
 
 TEST(CliUsageTest, OutputThatCanNotBeWrittenIsAFailure) {
