@@ -75,8 +75,8 @@ class Board {
   void wait_for_leases(const std::stop_token& stop);
   /// In order of id.
   std::vector<TaskRunPtr> begin_renewal(Clock::time_point granted_before);
-  /// `accepted` in the order of `runs`; empty if nothing is known. Returns those that lost their
-  /// lease.
+  /// `accepted`: those of `runs` that were renewed; null if nothing is known. Returns those that
+  /// lost their lease.
   std::vector<TaskRunPtr> end_renewal(std::span<const TaskRunPtr> runs, const Accepted* accepted,
                                       Clock::time_point valid_until);
 
