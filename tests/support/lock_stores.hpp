@@ -11,6 +11,7 @@
 #include "support/random.hpp"
 #include "tests/support/lock_test_helpers.hpp"
 #include "tests/support/redis_server.hpp"
+#include "tests/support/starvation.hpp"
 #include "tests/support/temp_dir.hpp"
 
 // The same tests on every store: TEST_P of a fixture that derives from OnEveryStore, and
@@ -130,6 +131,24 @@ class LockStoreUnderTest {
   /// of SQLite do from their first call on.
   [[nodiscard]] ::testing::AssertionResult all_listen(std::size_t clients) const {
     return is_redis() ? testing::all_listen(redis(), clients) : ::testing::AssertionSuccess();
+  }
+  /// Runs the scenario again if it fails after a thread, or the store, got no time for longer than
+  /// this: see repeat_if_starved().
+  template <class Scenario>
+  void repeat_if_stalled(std::chrono::milliseconds limit, const Scenario& scenario) const {
+    const auto ask = [this] {
+      if (is_redis()) {
+        redis().command({"PING"});
+      } else {
+        has_lock("");
+      }
+    };
+    repeat_if_starved([&] { return StallWatch{limit, ask}; }, scenario);
+  }
+  /// The same for what depends on heartbeats: several stalls add up until a lock is lost.
+  template <class Scenario>
+  void repeat_if_heartbeats_starved(std::chrono::milliseconds ttl, const Scenario& scenario) const {
+    repeat_if_stalled(ttl / 5, scenario);
   }
   /// Of a store of its own.
   void lose_all_data() const {
