@@ -2,9 +2,11 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <array>
 #include <filesystem>
 #include <memory>
+#include <set>
 #include <string>
 
 #include "sqlite/database.hpp"
@@ -132,6 +134,29 @@ class LockStoreUnderTest {
   [[nodiscard]] ::testing::AssertionResult all_listen(std::size_t clients) const {
     return is_redis() ? testing::all_listen(redis(), clients) : ::testing::AssertionSuccess();
   }
+  /// Lets a client that has not acquired anything yet listen: true when it does. For clients of a
+  /// shared store, that all_listen() cannot count.
+  [[nodiscard]] ::testing::AssertionResult listens(LockClient& client,
+                                                   const std::string& name) const {
+    const auto channels = [this] {
+      std::set<std::string> names;
+      if (!is_redis()) return names;
+      for (const auto& each : redis().command({"PUBSUB", "CHANNELS", "lh:client:*"}).elements) {
+        names.insert(each.string);
+      }
+      return names;
+    };
+    const auto before = channels();
+    client.acquire(name + ":listen").value().release();
+    return eventually(
+        [&] {
+          const auto now = channels();
+          return !is_redis() ||
+                 !std::includes(before.begin(), before.end(), now.begin(), now.end());
+        },
+        patience);
+  }
+
   /// Runs the scenario again if it fails after a thread, or the store, got no time for longer than
   /// this: see repeat_if_starved().
   template <class Scenario>

@@ -69,8 +69,9 @@ class StallWatch {
  public:
   using Clock = std::chrono::steady_clock;
 
-  /// `ask` waits for an answer of the server.
-  StallWatch(std::chrono::milliseconds limit, std::function<void()> ask)
+  /// `ask` waits for an answer of the server, if that should not stand still either.
+  explicit StallWatch(
+      std::chrono::milliseconds limit, std::function<void()> ask = [] {})
       : limit_(limit), thread_([this, ask = std::move(ask)](const std::stop_token& stop) {
           std::unique_lock guard(mutex_);
           while (!stop.stop_requested()) {
@@ -93,10 +94,18 @@ class StallWatch {
     return longest_ > limit_;
   }
 
+  /// For how long it has stood still altogether, in stalls that are longer than the limit.
+  Clock::duration time_lost() {
+    const std::lock_guard guard(mutex_);
+    note();
+    return lost_;
+  }
+
  private:
   void note() {
     const auto now = Clock::now();
     longest_ = std::max(longest_, now - last_);
+    if (now - last_ > limit_) lost_ += now - last_;
     last_ = now;
   }
 
@@ -105,8 +114,15 @@ class StallWatch {
   std::condition_variable_any woken_;
   Clock::time_point last_ = Clock::now();  // protected by mutex_
   Clock::duration longest_{0};             // protected by mutex_
+  Clock::duration lost_{0};                // protected by mutex_
   std::jthread thread_;                    // the last: it uses the others
 };
+
+/// For a scenario that fails if this process gets no time for longer than the limit.
+template <class Scenario>
+void repeat_if_stalled(std::chrono::milliseconds limit, const Scenario& scenario) {
+  repeat_if_starved([&] { return StallWatch{limit}; }, scenario);
+}
 
 /// Sees that a waiter was taken for dead or frozen: it did not take its turn within a second.
 class EvictionWatch {

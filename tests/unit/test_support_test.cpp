@@ -114,6 +114,8 @@ TEST(StallWatchTest, SeesAServerThatDoesNotAnswerWhileItDoesNot) {
   EXPECT_TRUE(stalled.starved());
   answer.set_value();
   EXPECT_FALSE(calm.starved());
+  EXPECT_GE(stalled.time_lost(), 100ms);
+  EXPECT_EQ(calm.time_lost(), 0ms);
 }
 
 TEST(ProcessTest, LinesGoBothWays) {
