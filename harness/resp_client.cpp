@@ -13,6 +13,14 @@
 namespace leasehold::harness {
 namespace {
 
+void limit_waiting(const FileDescriptor& fd, std::chrono::milliseconds timeout) {
+  timeval limit{};
+  limit.tv_sec = timeout.count() / 1000;
+  limit.tv_usec = (timeout.count() % 1000) * 1000;
+  ::setsockopt(fd.get(), SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
+  ::setsockopt(fd.get(), SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof limit);
+}
+
 FileDescriptor connect_to(const std::string& host, int port, std::chrono::milliseconds timeout) {
   addrinfo hints{};
   hints.ai_socktype = SOCK_STREAM;
@@ -24,11 +32,7 @@ FileDescriptor connect_to(const std::string& host, int port, std::chrono::millis
   int error = 0;
   for (const addrinfo* a = addresses.get(); a != nullptr; a = a->ai_next) {
     FileDescriptor fd{::socket(a->ai_family, a->ai_socktype | SOCK_CLOEXEC, a->ai_protocol)};
-    timeval limit{};
-    limit.tv_sec = timeout.count() / 1000;
-    limit.tv_usec = (timeout.count() % 1000) * 1000;
-    ::setsockopt(fd.get(), SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
-    ::setsockopt(fd.get(), SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof limit);
+    limit_waiting(fd, timeout);
     if (::connect(fd.get(), a->ai_addr, a->ai_addrlen) == 0) return fd;
     error = errno;
   }
@@ -66,6 +70,8 @@ RespClient::RespClient(const RedisAddress& address, std::chrono::milliseconds ti
   }
   if (address.database != 0) expect_ok({"SELECT", std::to_string(address.database)});
 }
+
+void RespClient::set_timeout(std::chrono::milliseconds timeout) { limit_waiting(socket_, timeout); }
 
 void RespClient::expect_ok(const std::vector<std::string>& words) {
   const RedisReply reply = command(words);

@@ -41,6 +41,9 @@ class RespClient {
   explicit RespClient(const RedisAddress& address,
                       std::chrono::milliseconds timeout = std::chrono::seconds{10});
 
+  /// From now on it waits that long.
+  void set_timeout(std::chrono::milliseconds timeout);
+
   /// Throws when the connection breaks or no answer comes in time.
   RedisReply command(const std::vector<std::string>& words);
   /// The next message of a connection that has subscribed.

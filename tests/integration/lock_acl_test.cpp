@@ -43,7 +43,7 @@ TEST(LockAclTest, DocumentedPermissionsAreEnoughForTheWholeFamily) {
   Semaphore semaphore{client, "semaphore", 1};
 
   // A handover, which needs the channel.
-  Lock held = client.acquire("lock", {.ttl = 1'500ms}).value();
+  Lock held = client.acquire("lock", {.ttl = 30s}).value();
   auto waiter =
       std::async(std::launch::async, [&] { return other.acquire("lock", {.wait = patience}); });
   ASSERT_TRUE(eventually([&] { return client.status("lock")->waiter_count == 1; }, patience));

@@ -98,6 +98,14 @@ class LockFamilyFixture : public Store {
         patience));
   }
 
+  /// Runs a scenario in which nobody may lose its place: both clients listen, and it is repeated if
+  /// the machine stood still so long that somebody had to.
+  template <class Scenario>
+  void repeat_if_evicted(const Scenario& scenario) {
+    for (LockClient* each : {&client, &other}) ASSERT_TRUE(this->store.listens(*each, name));
+    repeat_if_starved([this] { return EvictionWatch{{&client, &other}}; }, scenario);
+  }
+
   std::int64_t in_line() const { return this->store.in_line(name); }
 
   /// Whether that many stand in line now, seen from outside.

@@ -2,15 +2,18 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <array>
 #include <filesystem>
 #include <memory>
+#include <set>
 #include <string>
 
 #include "sqlite/database.hpp"
 #include "support/random.hpp"
 #include "tests/support/lock_test_helpers.hpp"
 #include "tests/support/redis_server.hpp"
+#include "tests/support/starvation.hpp"
 #include "tests/support/temp_dir.hpp"
 
 // The same tests on every store: TEST_P of a fixture that derives from OnEveryStore, and
@@ -130,6 +133,47 @@ class LockStoreUnderTest {
   /// of SQLite do from their first call on.
   [[nodiscard]] ::testing::AssertionResult all_listen(std::size_t clients) const {
     return is_redis() ? testing::all_listen(redis(), clients) : ::testing::AssertionSuccess();
+  }
+  /// Lets a client that has not acquired anything yet listen: true when it does. For clients of a
+  /// shared store, that all_listen() cannot count.
+  [[nodiscard]] ::testing::AssertionResult listens(LockClient& client,
+                                                   const std::string& name) const {
+    const auto channels = [this] {
+      std::set<std::string> names;
+      if (!is_redis()) return names;
+      for (const auto& each : redis().command({"PUBSUB", "CHANNELS", "lh:client:*"}).elements) {
+        names.insert(each.string);
+      }
+      return names;
+    };
+    const auto before = channels();
+    client.acquire(name + ":listen").value().release();
+    return eventually(
+        [&] {
+          const auto now = channels();
+          return !is_redis() ||
+                 !std::includes(before.begin(), before.end(), now.begin(), now.end());
+        },
+        patience);
+  }
+
+  /// Runs the scenario again if it fails after a thread, or the store, got no time for longer than
+  /// this: see repeat_if_starved().
+  template <class Scenario>
+  void repeat_if_stalled(std::chrono::milliseconds limit, const Scenario& scenario) const {
+    const auto ask = [this] {
+      if (is_redis()) {
+        redis().command({"PING"});
+      } else {
+        has_lock("");
+      }
+    };
+    repeat_if_starved([&] { return StallWatch{limit, ask}; }, scenario);
+  }
+  /// The same for what depends on heartbeats: several stalls add up until a lock is lost.
+  template <class Scenario>
+  void repeat_if_heartbeats_starved(std::chrono::milliseconds ttl, const Scenario& scenario) const {
+    repeat_if_stalled(ttl / 5, scenario);
   }
   /// Of a store of its own.
   void lose_all_data() const {

@@ -19,6 +19,7 @@
 #include "tests/support/postgres_server.hpp"
 #include "tests/support/process.hpp"
 #include "tests/support/redis_server.hpp"
+#include "tests/support/starvation.hpp"
 #include "tests/support/temp_dir.hpp"
 
 namespace leasehold::testing {
@@ -59,6 +60,62 @@ TEST(EventuallyTest, SaysTrueOrGivesUp) {
   int calls = 0;
   EXPECT_TRUE(eventually([&] { return ++calls == 3; }));
   EXPECT_FALSE(eventually([] { return false; }, 5ms));
+}
+
+/// Knows beforehand which tries are starved.
+struct FakeWatch {
+  bool starved() const { return answer; }
+  bool answer;
+};
+
+TEST(RepeatIfStarvedTest, RepeatsWhatFailedAndForgetsTheFailure) {
+  int tries = 0;
+  repeat_if_starved([] { return FakeWatch{true}; }, [&] { ASSERT_EQ(++tries, 3); });
+  EXPECT_EQ(tries, 3);
+  tries = 0;
+  repeat_if_starved([] { return FakeWatch{true}; },
+                    [&] {
+                      if (++tries == 1) throw std::runtime_error("starved");
+                      std::thread{[&] { EXPECT_EQ(tries, 3); }}.join();
+                    });
+  EXPECT_EQ(tries, 3);
+}
+
+TEST(RepeatIfStarvedTest, DoesNotRepeatWhatSucceedsOrFailsWithoutBeingStarved) {
+  static int tries;  // the macro wants it
+  tries = 0;
+  repeat_if_starved([] { return FakeWatch{true}; }, [] { ++tries; });
+  EXPECT_EQ(tries, 1);
+  EXPECT_NONFATAL_FAILURE_ON_ALL_THREADS(
+      repeat_if_starved([] { return FakeWatch{false}; }, [] { FAIL() << "try " << ++tries; }),
+      "try 2");
+  EXPECT_EQ(tries, 2);
+  EXPECT_THROW(
+      repeat_if_starved([] { return FakeWatch{false}; },
+                        [] { throw std::runtime_error("try " + std::to_string(++tries)); }),
+      std::runtime_error);
+  EXPECT_EQ(tries, 3);
+}
+
+TEST(RepeatIfStarvedTest, WhatFailsFiveTimesFails) {
+  static int tries;
+  tries = 0;
+  EXPECT_NONFATAL_FAILURE_ON_ALL_THREADS(
+      repeat_if_starved([] { return FakeWatch{true}; }, [] { FAIL() << "try " << ++tries; }),
+      "try 5");
+  EXPECT_EQ(tries, 5);
+}
+
+TEST(StallWatchTest, SeesAServerThatDoesNotAnswerWhileItDoesNot) {
+  StallWatch calm{1h, [] {}};
+  std::promise<void> answer;
+  StallWatch stalled{50ms, [answered = answer.get_future().share()] { answered.wait(); }};
+  std::this_thread::sleep_for(100ms);
+  EXPECT_TRUE(stalled.starved());
+  answer.set_value();
+  EXPECT_FALSE(calm.starved());
+  EXPECT_GE(stalled.time_lost(), 100ms);
+  EXPECT_EQ(calm.time_lost(), 0ms);
 }
 
 TEST(ProcessTest, LinesGoBothWays) {
@@ -242,6 +299,7 @@ TEST(RedisServerTest, PauseHoldsRepliesBack) {
   RespClient client{redis.address(), 50ms};
   redis.pause();
   EXPECT_ANY_THROW(client.command({"PING"}));
+  client.set_timeout(10s);
   redis.resume();
   EXPECT_EQ(client.read().string, "PONG");
 }
@@ -301,9 +359,9 @@ TEST_F(PostgresServerTest, ListensOnItsSocketToo) {
 
 TEST_F(PostgresServerTest, PauseStopsRunningBackends) {
   auto slow = std::async(std::launch::async,
-                         [] { return server->run_sql("SELECT pg_sleep(0.05); SELECT 'done'"); });
+                         [] { return server->run_sql("SELECT pg_sleep(2); SELECT 'done'"); });
   server->pause();
-  EXPECT_EQ(slow.wait_for(300ms), std::future_status::timeout);
+  EXPECT_EQ(slow.wait_for(3s), std::future_status::timeout);
   server->resume();
   EXPECT_EQ(slow.get(), "\ndone");
 }
@@ -340,7 +398,8 @@ TEST_F(FaultProxyTest, ForwardsBothWays) {
     EXPECT_EQ(client.command({"SET", "large", large}).string, "OK");
     EXPECT_EQ(client.command({"GET", "large"}).string, large);
     EXPECT_EQ(proxy.connections(), 1U);
-    EXPECT_GT(proxy.bytes_forwarded(), 6'000'000U);
+    // Counted after they were sent.
+    EXPECT_TRUE(eventually([&] { return proxy.bytes_forwarded() > 6'000'000U; }));
   }
   EXPECT_TRUE(eventually([&] { return proxy.connections() == 0; }));
   EXPECT_EQ(proxy.accepted(), 1U);
@@ -427,6 +486,7 @@ TEST_F(FaultProxyTest, BlackholeHoldsEverythingUntilItEnds) {
   RespClient late = connect(100ms);
   EXPECT_ANY_THROW(set(late, "l"));
   EXPECT_FALSE(exists("k"));
+  for (RespClient* each : {&client, &late}) each->set_timeout(10s);
   proxy.blackhole(false);
   EXPECT_EQ(client.read().string, "OK");
   EXPECT_EQ(late.read().string, "OK");
