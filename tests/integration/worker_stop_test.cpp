@@ -67,7 +67,7 @@ TEST_P(WorkerStopTest, ProgressTellsOfACancelAtOnce) {
 
 TEST_P(WorkerStopTest, ALostLeaseStopsTheHandlerAndItsTransactionIsRolledBack) {
   sql("DROP TABLE IF EXISTS ledger; CREATE TABLE ledger (task bigint)");
-  Worker worker{queue, {.lease = 2s}};
+  Worker worker{queue, {.lease = 5s}};
   Signal started;
   Signal ended;
   worker.on("t", [&](Task& task) {
