@@ -37,7 +37,7 @@ class DaemonFaultsTest : public ::testing::Test {
   Leaseholdd start(std::vector<std::string> arguments = {}) const {
     arguments.insert(arguments.end(),
                      {"--database", server.uri(), "--sweep-interval", "200ms", "--command-timeout",
-                      "1s", "--connect-timeout", "2s", "--max-round-age", "2s"});
+                      "5s", "--connect-timeout", "5s", "--max-round-age", "2s"});
     return Leaseholdd(LEASEHOLDD, arguments);
   }
   std::string sql(const std::string& statement) const { return server.run_sql(statement); }
@@ -138,7 +138,8 @@ TEST_F(DaemonFaultsTest, ItStartsBeforeTheSchemaIsThereAndSaysMigrate) {
   const auto daemon = start();
   EXPECT_TRUE(
       eventually([&] { return contains(daemon.get("/readyz").body, "run migrate"); }, patience));
-  EXPECT_TRUE(contains(daemon.log(), "hint=\"run migrate\"")) << daemon.log();
+  EXPECT_TRUE(eventually([&] { return daemon.logged("hint=\"run migrate\"") > 0; }, patience))
+      << daemon.log();
   migrate(server.uri());
   expect_in_order(daemon);
 }
@@ -151,7 +152,13 @@ TEST_F(DaemonFaultsTest, AQueueWhoseServerHangsHoldsBackNoOther) {
   other.pause();
   EXPECT_TRUE(eventually([&] { return !ready(daemon); }, patience));
   expect_recovery(daemon);
-  EXPECT_FALSE(contains(daemon.get("/readyz").body, "queue good")) << daemon.get("/readyz").body;
+  EXPECT_TRUE(eventually(
+      [&] {
+        const std::string body = daemon.get("/readyz").body;
+        return contains(body, "queue hangs") && !contains(body, "queue good");
+      },
+      patience))
+      << daemon.get("/readyz").body;
   other.resume();
   EXPECT_TRUE(eventually([&] { return ready(daemon); }, patience));
 }

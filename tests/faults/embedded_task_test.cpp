@@ -190,7 +190,7 @@ TEST_P(EmbeddedTaskTest, ProcessesKilledAtRandomLoseNothingAndDoubleNothing) {
   std::minstd_rand random{7};
   const auto unfinished = [&] { return count("state <> 'completed'") > 0; };
   int killed = 0;
-  while (!done || unfinished()) {
+  while (killed < 10 || !done || unfinished()) {
     recovery.run_once();
     if (killed < 10) {
       auto& victim = workers[random() % processes];
@@ -203,7 +203,6 @@ TEST_P(EmbeddedTaskTest, ProcessesKilledAtRandomLoseNothingAndDoubleNothing) {
   EXPECT_EQ(count("true"), int(tasks)) << "acknowledged";
   EXPECT_EQ(sql("SELECT count(*), count(DISTINCT task) FROM ledger"),
             std::to_string(tasks) + "|" + std::to_string(tasks));
-  EXPECT_GE(killed, 1);
   EXPECT_EQ(sql("PRAGMA integrity_check"), "ok");
 }
 

@@ -61,7 +61,7 @@ class WorkerProcessTest : public EveryStoreTest {
 LEASEHOLD_BETWEEN_PROCESSES(WorkerProcessTest);
 
 TEST_P(WorkerProcessTest, PausedPastItsLeaseItIsToldAndItsWritesAreRefused) {
-  const auto process = start({"lease=2000"});
+  const auto process = start({"lease=4000"});
   const auto id = queue.enqueue({.type = "watch"}).id;
   ASSERT_EQ(process->read_line(60s), "started " + std::to_string(id.value));
   pause(*process);
@@ -76,8 +76,9 @@ TEST_P(WorkerProcessTest, PausedPastItsLeaseItIsToldAndItsWritesAreRefused) {
   EXPECT_EQ(process->read_line(60s), "progress stale");
   process->kill(SIGTERM);
   EXPECT_EQ(process->read_line(60s), "stopping");
-  EXPECT_EQ(process->read_line(60s), "stats completed=0 stale_writes=2 released=0 lost=1")
-      << "progress and completion were refused";
+  const auto stats = process->read_line(60s).value_or("");
+  EXPECT_TRUE(stats.starts_with("stats completed=0 stale_writes=2 ") && stats.ends_with(" lost=1"))
+      << "progress and completion were refused: " << stats;
   EXPECT_EQ(rows("state, leased_by, result, " + is_null("progress")),
             "completed|other|\"other\"|t");
 }
@@ -92,7 +93,7 @@ TEST_P(WorkerProcessTest, ATaskThatKillsItsWorkersEndsAsDeadAndTakesNobodyAlong)
     return std::stoi(sql("SELECT count(*) FROM leasehold.tasks WHERE state = '" + state + "'"));
   };
   int deaths = 0;
-  auto process = start({"lease=2000"});
+  auto process = start({});
   // One query: a task given back between two of them would be in neither.
   const auto unfinished = [&] {
     return sql("SELECT count(*) FROM leasehold.tasks WHERE state IN ('pending', 'leased')") != "0";
@@ -100,7 +101,8 @@ TEST_P(WorkerProcessTest, ATaskThatKillsItsWorkersEndsAsDeadAndTakesNobodyAlong)
   while (unfinished()) {
     if (process->wait(10ms)) {
       ASSERT_LE(++deaths, 3) << "killed too many";
-      process = start({"lease=2000"});
+      expire_all();  // no lease of the living ends, however slow they are
+      process = start({});
     }
     recovery.run_once();
   }
@@ -144,7 +146,10 @@ TEST_P(WorkerProcessTest, KilledWorkersLoseNothingAndDoubleNothing) {
   sql("DROP TABLE IF EXISTS ledger; DROP TABLE IF EXISTS refusals; "
       "CREATE TABLE ledger (task bigint, worker bigint); CREATE TABLE refusals (task bigint)");
   constexpr int tasks = 500;
-  queue.enqueue(std::vector<NewTask>(tasks, {.type = "ledger", .max_attempts = 1'000'000}));
+  const auto enqueue = [&](std::size_t number) {
+    queue.enqueue(std::vector<NewTask>(number, {.type = "ledger", .max_attempts = 1'000'000}));
+  };
+  enqueue(150);  // the rest as they are killed: they can not be done before
   const std::vector<std::string> options{"lease=1000", "concurrency=4", "work=5"};
   std::vector<std::unique_ptr<Process>> workers;
   for (int i = 0; i < 2; ++i) workers.push_back(start(options));
@@ -158,10 +163,11 @@ TEST_P(WorkerProcessTest, KilledWorkersLoseNothingAndDoubleNothing) {
       workers.erase(workers.begin());
       workers.push_back(start(options));
       ++killed;
+      enqueue(70);
     }
     std::this_thread::sleep_for(5ms);
   }
-  EXPECT_GE(killed, 2);
+  EXPECT_EQ(killed, 5);
   EXPECT_TRUE(eventually(
       [&] {
         recovery.run_once();

@@ -15,17 +15,22 @@ class CliDemoTest : public ::testing::TestWithParam<On> {
 };
 
 TEST_P(CliDemoTest, EveryTaskHasItsEffectOnceWhileWorkersAreKilled) {
-  const CliResult result = demo({"--json"});
-  ASSERT_EQ(result.code, 0) << result;
-  const auto ledger = result.json();
-  EXPECT_EQ(ledger["tasks"], 300);
-  EXPECT_EQ(ledger["effects"], 300);
-  EXPECT_GE(ledger["executions"], 300);
-  EXPECT_EQ(ledger["lost"], 0);
-  EXPECT_EQ(ledger["doubled"], 0);
-  EXPECT_EQ(ledger["lock_violations"], 0);
-  EXPECT_EQ(ledger["as_promised"], true);
-  EXPECT_GT(ledger["kills"].get<int>() + ledger["freezes"].get<int>(), 0) << result;
+  int struck = 0;
+  // Again if the demo was starved while its workers did everything.
+  for (int tries = 0; tries < 5 && struck == 0; ++tries) {
+    const CliResult result = demo({"--json"});
+    ASSERT_EQ(result.code, 0) << result;
+    const auto ledger = result.json();
+    EXPECT_EQ(ledger["tasks"], 300);
+    EXPECT_EQ(ledger["effects"], 300);
+    EXPECT_GE(ledger["executions"], 300);
+    EXPECT_EQ(ledger["lost"], 0);
+    EXPECT_EQ(ledger["doubled"], 0);
+    EXPECT_EQ(ledger["lock_violations"], 0);
+    EXPECT_EQ(ledger["as_promised"], true);
+    struck = ledger["kills"].get<int>() + ledger["freezes"].get<int>();
+  }
+  EXPECT_GT(struck, 0);
 }
 
 TEST_P(CliDemoTest, InAPipeItIsPlainTextOf80Columns) {

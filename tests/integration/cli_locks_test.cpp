@@ -131,7 +131,9 @@ TEST_P(CliLocksTest, LoadReportsPairsAndFindsNoViolation) {
     std::vector<std::string> arguments{"load",    "--clients", "4",        "--duration", "700ms",
                                        "--locks", "2",         "--prefix", name("load")};
     if (*shared != '\0') arguments.emplace_back(shared);
-    const auto report = json(arguments);
+    auto report = json(arguments);
+    // Again if its clients were starved for all of its time.
+    for (int tries = 1; tries < 5 && report["pairs"] == 0; ++tries) report = json(arguments);
     EXPECT_GT(report["pairs"], 0) << report;
     EXPECT_GT(report["pairs_per_second"], 0) << report;
     EXPECT_GE(report["acquire_ms"]["p99"], report["acquire_ms"]["p50"]) << report;
@@ -163,11 +165,25 @@ TEST_P(CliLocksTest, LoadGivesNoFalseAlarmWhenLeasesEndOnTheWay) {
 /// Somebody breaks the promises from outside, again and again, while leasehold load runs.
 class CliVandalTest : public CliLocksTest {
  protected:
-  CliResult load_while(const std::function<void(const testing::RedisEndpoint&)>& vandalise) {
-    std::jthread vandal([&](const std::stop_token& stop) {
-      while (!stop.stop_requested()) {
+  using Vandalise = std::function<void(const testing::RedisEndpoint&)>;
+
+  /// Again if one of them was starved, so that they did not meet.
+  CliResult load_while(const Vandalise& vandalise) {
+    for (int tries = 1;; ++tries) {
+      std::chrono::steady_clock::duration longest_pause{};
+      CliResult result = load_once_while(vandalise, longest_pause);
+      if (result.code != 0 || tries == 5) return result;
+      if (longest_pause < 500ms && result.json()["pairs"] >= 50) return result;
+    }
+  }
+  CliResult load_once_while(const Vandalise& vandalise,
+                            std::chrono::steady_clock::duration& longest_pause) {
+    const std::jthread vandal([&](const std::stop_token& stop) {
+      for (auto last = std::chrono::steady_clock::now(); !stop.stop_requested();) {
         vandalise(testing::shared_redis());
         std::this_thread::sleep_for(5ms);
+        longest_pause = std::max(longest_pause, std::chrono::steady_clock::now() - last);
+        last = std::chrono::steady_clock::now();
       }
     });
     return cli({"load", "--clients", "3", "--duration", "2s", "--hold", "2ms", "--prefix",

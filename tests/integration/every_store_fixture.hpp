@@ -195,7 +195,9 @@ class EveryStoreTest : public ::testing::TestWithParam<Store> {
   }
   static void expire_where(const std::string& condition) {
     sql(in_postgres()
-            ? "UPDATE leasehold.tasks SET lease_expiry = now() - interval '1 s' WHERE " + condition
+            ? "UPDATE leasehold.tasks SET lease_expiry = now() - interval '1 s' WHERE "
+              "state = 'leased' AND " +
+                  condition
             : "UPDATE task_queue SET lease_deadline = 1 WHERE state = 'leased' AND " + condition);
   }
 
