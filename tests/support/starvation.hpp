@@ -53,6 +53,7 @@ void repeat_if_starved(const Watch& watch, const Scenario& scenario) {
     if (failed && starved && tries < most) {
       std::cout << "[ STARVED  ] try " << tries << " of " << most << '\n';
       for (const auto& failure : failures) std::cout << failure.message() << '\n';
+      if (thrown) std::cout << "It ended with an exception.\n";
       continue;
     }
     for (const auto& failure : failures) {
