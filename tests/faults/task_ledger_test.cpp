@@ -2,7 +2,6 @@
 #include <gtest/gtest.h>
 #include <spdlog/logger.h>
 
-#include <algorithm>
 #include <atomic>
 #include <leasehold/postgres.hpp>
 #include <memory>
@@ -96,10 +95,11 @@ class Ledger {
     while (!done_) {
       try {
         recovery.run_once();
-        const auto counts = queue.counts();
-        done_ = std::any_of(counts.begin(), counts.end(), [&](const TaskCount& count) {
-          return count.state == TaskState::completed && count.number >= std::uint64_t(tasks_);
-        });
+        std::uint64_t completed = 0;
+        for (const TaskCount& count : queue.counts()) {
+          if (count.state == TaskState::completed) completed += count.number;
+        }
+        done_ = completed >= std::uint64_t(tasks_);
       } catch (const Error&) {
         ++errors_;
       }
