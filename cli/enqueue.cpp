@@ -235,7 +235,7 @@ ExitCode enqueue_many(Session& session, const EnqueueOptions& options) {
   const std::uint64_t size = twice ? check_file(options.from, defaults) : 0;
   std::ifstream file;
   if (!from_input) file = open(options.from);
-  Sender sender(session.stores.tasks());
+  Sender sender(session.stores.tasks(NewFile::made));
   send_all(sender, from_input ? std::cin : file, name, size, defaults);
   if (session.json) {
     Session::print({{"added", sender.added()}, {"existed", sender.existed()}});
@@ -256,7 +256,7 @@ ExitCode enqueue_one(Session& session, const EnqueueOptions& options) {
                   "Name the type of the task, or a file of tasks with --from FILE");
   }
   const NewTask task = task_of(options);
-  const Enqueued answer = session.stores.tasks().enqueue(task);
+  const Enqueued answer = session.stores.tasks(NewFile::made).enqueue(task);
   if (session.json) {
     Session::print({{"id", answer.id.value}, {"outcome", to_string(answer.outcome)}});
   } else if (answer.outcome == Enqueued::Outcome::added) {

@@ -2,6 +2,8 @@
 
 #include <spdlog/logger.h>
 
+#include <filesystem>
+
 #include "exit_code.hpp"
 #include "leasehold/errors.hpp"
 #include "leasehold/redis_link.hpp"
@@ -56,6 +58,17 @@ std::shared_ptr<spdlog::logger> silence() { return std::make_shared<spdlog::logg
                     ", or the key " + key + " of a --config FILE");
 }
 
+/// A name that was mistyped must not look like a store in which there is nothing.
+void check_file_is_there(const std::string& uri) {
+  constexpr std::string_view scheme = "sqlite:";
+  if (!uri.starts_with(scheme) || uri.starts_with("sqlite::")) return;
+  const std::string path = uri.substr(scheme.size());
+  std::error_code error;
+  if (path.empty() || std::filesystem::exists(path, error) || error) return;  // or SQLite says it
+  throw Failure(ExitCode::misused, "there is no file " + worker::shown(path),
+                "Check the name, or make it: leasehold migrate --store sqlite:FILE");
+}
+
 }  // namespace
 
 Stores::Stores(const StoreFlags& flags, const Environment& environment) {
@@ -96,9 +109,13 @@ const std::string& Stores::task_uri() const {
   return database_;
 }
 
-LockClient Stores::locks() const { return LockClient{lock_uri(), {.logger = silence()}}; }
+LockClient Stores::locks(NewFile file) const {
+  if (file == NewFile::refused) check_file_is_there(lock_uri());
+  return LockClient{lock_uri(), {.logger = silence()}};
+}
 
-TaskQueue Stores::tasks() const {
+TaskQueue Stores::tasks(NewFile file) const {
+  if (file == NewFile::refused) check_file_is_there(task_uri());
   return TaskQueue{task_uri(), {.postgres = {.schema = schema_}, .logger = silence()}};
 }
 

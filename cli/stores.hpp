@@ -31,6 +31,9 @@ inline constexpr const char* stores_text =
   3. the config file of leaseholdd, by --config FILE or LEASEHOLD_CONFIG: its
      keys redis, database and schema; with --queue NAME those of [queue NAME])";
 
+/// Whether a file of SQLite that is not there is made.
+enum class NewFile { refused, made };
+
 /// Where the locks and the tasks are. Flags go before the environment, that before the config file.
 class Stores {
  public:
@@ -47,9 +50,9 @@ class Stores {
   const std::string& task_uri() const;
   const std::string& schema() const { return schema_; }
 
-  /// They log nothing: what goes wrong is thrown.
-  LockClient locks() const;
-  TaskQueue tasks() const;
+  /// They log nothing: what goes wrong is thrown, a Failure if there is no such file.
+  LockClient locks(NewFile file = NewFile::refused) const;
+  TaskQueue tasks(NewFile file = NewFile::refused) const;
 
   /// For messages: without a password.
   std::string locks_where() const;

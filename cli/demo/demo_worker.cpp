@@ -95,7 +95,7 @@ void lease_notes(TaskQueue& queue, Clerk& clerk, std::size_t at_once, const std:
 
 ExitCode run_demo_worker(const Stores& stores, const DemoWorkerOptions& options) {
   const worker::Signals signals;
-  LockClient locks = stores.locks();
+  LockClient locks = stores.locks(NewFile::made);
   const auto silence = std::make_shared<spdlog::logger>("demo");
   TaskQueue queue{stores.task_uri(),
                   {.retention = Retention::keep_forever(),
