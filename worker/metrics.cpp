@@ -76,6 +76,7 @@ class QueueMetrics {
     for (const auto& [end, number] : state.removed) {
       removed_.add(with("state", to_string(end)), number);
     }
+    retries_.add({queue}, state.retries);
     if (state.measured && !state.problem) add_measured(state, queue);
   }
 
@@ -118,6 +119,8 @@ class QueueMetrics {
                           "From the end of a lease to its recovery by this daemon."};
   Family removed_{all_, MetricType::Counter, "leasehold_removed_tasks_total",
                   "Finished tasks that this daemon removed, by their state."};
+  Family retries_{all_, MetricType::Counter, "leasehold_store_retries_total",
+                  "Calls that this daemon made again because others were in the way."};
   Family tasks_{all_, MetricType::Gauge, "leasehold_tasks",
                 "Tasks by type and state, counted up to leasehold_tasks_count_limit each."};
   Family count_limit_{all_, MetricType::Gauge, "leasehold_tasks_count_limit",

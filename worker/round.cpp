@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <utility>
+
 namespace leasehold::worker {
 namespace {
 
@@ -33,6 +35,7 @@ Round::Round(const QueueConfig& config, std::shared_ptr<QueueStatus> status,
 
 std::optional<Measured> Round::run_once() {
   const auto began = steady_clock::now();
+  count_retries();  // of a round before that failed
   step_ = "recovery";
   recover();
   step_ = "retention";
@@ -40,7 +43,14 @@ std::optional<Measured> Round::run_once() {
   // rounds.
   remove_finished(began + config_.sweep_interval / 2);
   step_ = "measuring";
-  return measure_if_due();
+  auto measured = measure_if_due();
+  count_retries();
+  return measured;
+}
+
+void Round::count_retries() {
+  const auto retries = queue_.stats().retries;
+  status_->retried(retries - std::exchange(retries_counted_, retries));
 }
 
 /// Counting can become slow, for example while somebody holds vacuum back. Then it is done less

@@ -28,6 +28,7 @@ class Round {
 
  private:
   void recover();
+  void count_retries();
   void remove_finished(SteadyTime until);
   std::uint64_t remove(TaskState state, std::optional<std::chrono::milliseconds> age,
                        SteadyTime until);
@@ -40,6 +41,7 @@ class Round {
   const std::shared_ptr<spdlog::logger> log_;
   TaskQueue queue_;
   Recovery recovery_;
+  std::uint64_t retries_counted_ = 0;
   const char* step_ = "";
   SteadyTime next_measuring_;
   std::set<std::string> shown_types_;   // those with a label of their own

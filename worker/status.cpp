@@ -96,6 +96,11 @@ void QueueStatus::removed(TaskState state, std::uint64_t number) {
   state_.removed[state] += number;
 }
 
+void QueueStatus::retried(std::uint64_t number) {
+  const std::lock_guard guard(mutex_);
+  state_.retries += number;
+}
+
 QueueState QueueStatus::state() const {
   const std::lock_guard guard(mutex_);
   return state_;

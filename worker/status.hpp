@@ -69,6 +69,7 @@ struct QueueState {
   std::uint64_t requeued = 0;
   std::uint64_t dead = 0;
   std::map<TaskState, std::uint64_t> removed;
+  std::uint64_t retries = 0;
   std::optional<Measured> measured;  ///< by the last round that looked
 
   /// Why the daemon can not be relied upon for this queue; nothing if it can.
@@ -94,6 +95,7 @@ class QueueStatus {
   void recovered(std::uint64_t requeued, std::uint64_t dead);
   void recovered_late_by(std::chrono::milliseconds overdue);
   void removed(TaskState state, std::uint64_t number);
+  void retried(std::uint64_t number);
 
   const std::string& name() const { return name_; }
   QueueState state() const;

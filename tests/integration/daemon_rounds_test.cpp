@@ -1,8 +1,10 @@
 // What leaseholdd does, round after round: the real program against real servers.
 #include <gtest/gtest.h>
+#include <sqlite3.h>
 
 #include <fstream>
 #include <leasehold/locks.hpp>
+#include <memory>
 #include <nlohmann/json.hpp>
 #include <set>
 #include <sstream>
@@ -189,6 +191,30 @@ TEST_F(DaemonRoundsTest, AFileThatCanNotBeOpenedIsSaidAndHoldsBackNoOther) {
   EXPECT_TRUE(eventually([&] { return daemon.get("/readyz").status == 200; }, patience))
       << daemon.log();
   EXPECT_EQ(daemon.logged("round works again queue=bad"), 1U) << daemon.log();
+  stop(daemon);
+}
+
+TEST_F(DaemonRoundsTest, AFileThatIsBusyIsTriedAgainAndThatIsCounted) {
+  const testing::TempDir dir;
+  const auto path = (dir.path() / "tasks.db").string();
+  migrate("sqlite:" + path);
+  sqlite3* handle = nullptr;
+  ASSERT_EQ(sqlite3_open(path.c_str(), &handle), SQLITE_OK);
+  const std::unique_ptr<sqlite3, decltype(&sqlite3_close)> other(handle, sqlite3_close);
+  const auto run = [&](const char* statement) {
+    return sqlite3_exec(handle, statement, nullptr, nullptr, nullptr);
+  };
+  auto daemon = start({"--queue", "file database=sqlite:" + path, "--command-timeout", "200ms"});
+  wait_for_round(daemon, "file");
+  const std::string retries = "leasehold_store_retries_total{queue=\"file\"}";
+  const std::string failed = "leasehold_rounds_total{queue=\"file\",outcome=\"failed\"}";
+  sqlite3_busy_timeout(handle, 30'000);
+  ASSERT_EQ(run("BEGIN IMMEDIATE"), SQLITE_OK) << sqlite3_errmsg(handle);
+  const double before = daemon.metric(failed);
+  EXPECT_TRUE(eventually([&] { return daemon.metric(failed) > before; }, patience)) << daemon.log();
+  ASSERT_EQ(run("COMMIT"), SQLITE_OK) << sqlite3_errmsg(handle);
+  wait_for_round(daemon, "file");
+  EXPECT_GT(daemon.metric(retries), 0);
   stop(daemon);
 }
 
