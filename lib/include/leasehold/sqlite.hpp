@@ -44,7 +44,8 @@ namespace leasehold {
 /// roll back, and must not keep the pointer. Calling the queue or its leases inside is refused
 /// (InvalidArgument), and so is any other call that would wait for this transaction, such as taking
 /// a lock in the same database; other threads that do so wait. A Lock whose destructor runs inside
-/// is released afterwards. Of another database transact() may be called inside.
+/// is released afterwards. Of another database transact() may be called inside, by all threads in
+/// the same order.
 void transact(TaskQueue& queue, const std::function<void(sqlite3*)>& work);
 
 /// Adds a task if and when the transaction commits.

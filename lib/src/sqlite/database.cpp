@@ -40,7 +40,9 @@ Database::Database(SqliteUri uri, const OpenOptions& options)
       busy_retries_(options.busy_retries ? options.busy_retries
                                          : std::make_shared<std::atomic<std::uint64_t>>(0)) {
   stores_.push_back(options);
-  while_busy(timeout_, [this] { version_found_ = open_anew(); });
+  // Without the mutex, for nobody else has it yet. shared_memory() calls this with its own mutex
+  // held, and is called by those who hold that of another database.
+  retry_while_busy(timeout_, [this] { version_found_ = open_anew(); });
 }
 
 int Database::add(const OpenOptions& options) {
@@ -55,7 +57,7 @@ int Database::add(const OpenOptions& options) {
   return version;
 }
 
-/// With the mutex held.
+/// With the mutex held, or by the constructor.
 int Database::open_anew() {
   auto connection = std::make_unique<Connection>(uri_);
   if (uri_.kind == SqliteUri::Kind::file) {
@@ -94,10 +96,17 @@ void Database::while_busy(milliseconds timeout, Attempt&& attempt) {
   if (Inside::find([this](const Inside& inside) { return &inside.database() == this; })) {
     refuse_inside_transact();
   }
+  retry_while_busy(timeout, [&] {
+    const std::lock_guard guard(mutex_);
+    attempt();
+  });
+}
+
+template <class Attempt>
+void Database::retry_while_busy(milliseconds timeout, Attempt&& attempt) {
   const auto deadline = steady_clock::now() + timeout;
   for (Pauses pauses;;) {
     try {
-      const std::lock_guard guard(mutex_);
       return attempt();
     } catch (const Busy&) {
       if (is_in_own_way()) refuse_inside_transact();

@@ -138,6 +138,8 @@ class Database {
   void run_once(Mode mode, Body body, void* context);
   template <class Attempt>
   void while_busy(std::chrono::milliseconds timeout, Attempt&& attempt);
+  template <class Attempt>
+  void retry_while_busy(std::chrono::milliseconds timeout, Attempt&& attempt);
   bool is_in_own_way() const;
   [[noreturn]] void refuse_inside_transact() const;
   int open_anew();
