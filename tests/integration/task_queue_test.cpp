@@ -314,6 +314,20 @@ TEST_P(TaskQueueTest, ABatchThatIsDeletedNamesTheStaleOnesAndLeavesThemAlone) {
   EXPECT_EQ(others.complete(), LeaseWrite::accepted);
 }
 
+TEST_P(TaskQueueTest, ABatchThatIsDeletedTakesNothingFromBetweenItsTasks) {
+  TaskQueue queue{uri(), {.retention = Retention::delete_at_once()}};
+  queue.enqueue(std::vector<NewTask>(12, {.type = "t"}));
+  auto leases = queue.lease({.types = {"t"}, .limit = 12});
+  ASSERT_EQ(leases.size(), 12U);
+  std::vector<TaskLease> odd;
+  std::vector<TaskLease> even;
+  for (std::size_t i = 0; i < 12; ++i) (i % 2 == 0 ? even : odd).push_back(std::move(leases[i]));
+  EXPECT_TRUE(queue.complete(even).empty());
+  EXPECT_EQ(count("state = 'leased'"), 6);
+  EXPECT_TRUE(queue.complete(odd).empty());
+  EXPECT_EQ(count("true"), 0);
+}
+
 TEST_P(TaskQueueTest, ABatchTakesNothingFromBetweenItsTasks) {
   TaskQueue queue{uri()};
   for (int i = 0; i < 8; ++i) {

@@ -260,8 +260,24 @@ bool finish(Connection& connection, const FinishedTask& task, Keep keep, microse
 
 struct SomeAreStale {};
 
+/// Whether there is nothing between them. They must be in order.
+bool is_range(std::span<const FinishedTask> tasks) {
+  const LeaseKey first = tasks.front().key;
+  std::int64_t next = first.id.value;
+  return std::all_of(tasks.begin(), tasks.end(), [&](const FinishedTask& task) {
+    return task.key.id.value == next++ && task.key.version == first.version;
+  });
+}
+
 /// Deletes them all, or throws SomeAreStale.
 void delete_finished(Connection& connection, std::span<const FinishedTask> tasks) {
+  if (is_range(tasks)) {
+    const auto deleted =
+        connection.execute(task_sql::complete_and_delete_range, tasks.front().key.id.value,
+                           tasks.back().key.id.value, tasks.front().key.version.value);
+    if (deleted != std::ssize(tasks)) throw SomeAreStale{};
+    return;
+  }
   std::string versions = "{";
   for (const FinishedTask& task : tasks) {
     versions += (versions.size() > 1 ? ",\"" : "\"") + std::to_string(task.key.id.value) +

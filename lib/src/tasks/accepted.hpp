@@ -1,8 +1,8 @@
 #pragma once
 
 #include <algorithm>
-#include <span>
-#include <unordered_map>
+#include <tuple>
+#include <utility>
 #include <vector>
 
 #include "tasks/task_store.hpp"
@@ -14,23 +14,31 @@ namespace leasehold {
 class Accepted {
  public:
   Accepted() = default;
-  Accepted(std::span<const LeaseKey> sent, const std::vector<TaskId>& answer) {
-    newest_.reserve(answer.size());
-    for (const TaskId id : answer) newest_.emplace(id, TaskVersion{});
-    for (const LeaseKey& key : sent) {
-      const auto found = newest_.find(key.id);
-      if (found != newest_.end()) found->second = std::max(found->second, key.version);
+  Accepted(std::vector<LeaseKey> sent, std::vector<TaskId> answer) : keys_(std::move(sent)) {
+    std::sort(keys_.begin(), keys_.end(), older);
+    std::sort(answer.begin(), answer.end());
+    auto accepted = answer.begin();
+    auto kept = keys_.begin();
+    for (auto key = keys_.begin(); key != keys_.end(); ++key) {
+      const auto next = key + 1;
+      if (next != keys_.end() && next->id == key->id) continue;  // there is a newer one
+      while (accepted != answer.end() && *accepted < key->id) ++accepted;
+      if (accepted != answer.end() && *accepted == key->id) *kept++ = *key;
     }
+    keys_.erase(kept, keys_.end());
   }
 
   bool contains(const LeaseKey& key) const {
-    const auto found = newest_.find(key.id);
-    return found != newest_.end() && found->second == key.version;
+    return std::binary_search(keys_.begin(), keys_.end(), key, older);
   }
-  std::size_t size() const { return newest_.size(); }
+  std::size_t size() const { return keys_.size(); }
 
  private:
-  std::unordered_map<TaskId, TaskVersion> newest_;
+  static bool older(const LeaseKey& a, const LeaseKey& b) {
+    return std::tie(a.id, a.version) < std::tie(b.id, b.version);
+  }
+
+  std::vector<LeaseKey> keys_;  // in order
 };
 
 }  // namespace leasehold

@@ -274,7 +274,7 @@ std::vector<TaskId> QueueCore::complete(std::span<const Completion> completions)
   std::sort(tasks.begin(), tasks.end(),
             [](const auto& a, const auto& b) { return a.key.id < b.key.id; });
 
-  std::unordered_map<const TaskLease::State*, LeaseWrite> outcomes;
+  std::vector<LeaseWrite> outcomes;  // in the order of the leases
   try {
     bool repeated = false;
     const Accepted accepted(
@@ -284,7 +284,7 @@ std::vector<TaskId> QueueCore::complete(std::span<const Completion> completions)
     for (const TaskLease::State* lease : leases) {
       const bool ours = accepted.contains(lease->task.key) ||
                         ((repeated || lease->perhaps_ended) && completed_before(*lease));
-      outcomes[lease] = ours ? LeaseWrite::accepted : LeaseWrite::stale;
+      outcomes.push_back(ours ? LeaseWrite::accepted : LeaseWrite::stale);
     }
   } catch (const OutcomeUnknown&) {
     // All of them stay as they are, so that the caller can try again; then they are looked up.
@@ -292,8 +292,9 @@ std::vector<TaskId> QueueCore::complete(std::span<const Completion> completions)
     throw;
   }
   std::vector<TaskId> stale;
-  for (TaskLease::State* lease : leases) {
-    if (outcomes.at(lease) == LeaseWrite::accepted) {
+  for (std::size_t i = 0; i < leases.size(); ++i) {
+    TaskLease::State* const lease = leases[i];
+    if (outcomes[i] == LeaseWrite::accepted) {
       lease->stage = TaskLease::State::Stage::ended;
       telemetry.completed.add();
     } else {
