@@ -362,6 +362,53 @@ TEST_F(TaskLocksTest, AStaleCompletionBesideTheRightOneIsRefused) {
   }
 }
 
+// While one completion waits for its row, a lease and another completion gather. They lose patience
+// with it, and go together: in one statement, with an answer for each.
+TEST_F(TaskLocksTest, ALeaseAndACompletionShareAStatement) {
+  for (const auto& [retention, statement] :
+       {std::pair{Retention::delete_at_once(), "lease_and_delete"},
+        std::pair{Retention::keep_forever(), "lease_and_complete"}}) {
+    TaskQueue queue{uri(), {.retention = retention}};
+    pqxx::connection connection{uri()};
+    bool shared = false;
+    for (int round = 0; round < 20 && !shared; ++round) {
+      queue.enqueue({.type = "stuck"});
+      TaskLease stuck = lease_one(queue, "stuck");
+      queue.enqueue({.type = "given back"});
+      TaskLease stale = lease_one(queue, "given back");
+      expire(stale.id());
+      ASSERT_EQ(Recovery(queue).run_once().requeued, 1U);
+      queue.enqueue({.type = "t"});
+      TaskLease done = lease_one(queue);
+      queue.enqueue({.type = "t", .payload = R"({"next":1})"});
+
+      pqxx::work blocking{connection};
+      blocking.exec("SELECT FROM leasehold.tasks WHERE type = 'stuck' FOR UPDATE");
+      std::jthread one([&] { EXPECT_EQ(stuck.complete(), LeaseWrite::accepted); });
+      ASSERT_TRUE(eventually([&] {
+        return sql("SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'") == "1";
+      }));
+      LeaseWrite of_done{};
+      LeaseWrite of_stale{};
+      std::optional<TaskLease> next;
+      {
+        const std::jthread two([&] { of_done = done.complete(R"({"ok":true})"); });
+        const std::jthread three([&] { next.emplace(lease_one(queue)); });
+        const std::jthread four([&] { of_stale = stale.complete(); });
+      }  // all are answered while the first one is still stuck
+      EXPECT_EQ(of_done, LeaseWrite::accepted);
+      EXPECT_EQ(of_stale, LeaseWrite::stale);
+      EXPECT_EQ(next->payload(), R"({"next":1})");
+      shared = sql("SELECT count(*) FROM pg_stat_activity WHERE query LIKE '/* leasehold " +
+                   std::string(statement) + " */%'") != "0";
+      blocking.commit();
+      one.join();
+      sql("DELETE FROM leasehold.tasks");
+    }
+    EXPECT_TRUE(shared) << statement << " was never used";
+  }
+}
+
 TEST_F(TaskLocksTest, BatchesInOppositeOrderDoNotDeadlock) {
   TaskQueue queue{uri(), {.postgres = {.connections = 4}}};
   queue.enqueue(std::vector<NewTask>(200, {.type = "t"}));

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <chrono>
 #include <future>
 #include <stdexcept>
 #include <string>
@@ -10,6 +11,7 @@
 #include <vector>
 
 #include "tests/support/eventually.hpp"
+#include "tests/support/starvation.hpp"
 
 namespace leasehold {
 namespace {
@@ -22,6 +24,9 @@ struct Number {
 };
 
 bool always(std::span<Number* const>, const Number&) { return true; }
+
+// For those who wait for a call however long it takes.
+constexpr std::chrono::hours patient{1};
 
 /// Lets the first call wait until it is told to go on, and keeps the size of each call.
 class Gate {
@@ -53,11 +58,14 @@ TEST(Combiner, OneCallerCallsAtOnceAndAlone) {
 TEST(Combiner, ThoseWhoComeMeanwhileGoTogether) {
   Gate gate;
   std::atomic<int> looked_at{0};
-  Combiner<Number> combiner(1, always, [&](auto numbers) {
-    ++looked_at;
-    gate.pass(numbers.size());
-    for (Number* number : numbers) number->answer = -number->asked;
-  });
+  Combiner<Number> combiner(
+      1, always,
+      [&](auto numbers) {
+        ++looked_at;
+        gate.pass(numbers.size());
+        for (Number* number : numbers) number->answer = -number->asked;
+      },
+      patient);
   Number numbers[6];
   std::vector<std::jthread> threads;
   const auto submit = [&](int i) {
@@ -74,20 +82,75 @@ TEST(Combiner, ThoseWhoComeMeanwhileGoTogether) {
   for (int i = 0; i < 6; ++i) EXPECT_EQ(numbers[i].answer, -i);
 }
 
+TEST(Combiner, ThoseWhoComeBackTogetherGoTogether) {
+  const auto scenario = [] {
+    std::atomic<int> calls{0};
+    std::vector<std::size_t> sizes;
+    Combiner<Number> combiner(
+        1, always,
+        [&](auto numbers) {
+          sizes.push_back(numbers.size());
+          // Long: the moments until they are back are little beside it.
+          if (++calls < 3) std::this_thread::sleep_for(std::chrono::seconds{1});
+        },
+        patient);
+    const auto come_back = [&](int times, std::chrono::milliseconds after) {
+      Number number;
+      for (int i = 0; i < times; ++i) {
+        combiner.submit(number);
+        std::this_thread::sleep_for(after);
+      }
+    };
+    std::jthread first(come_back, 3, std::chrono::milliseconds{0});
+    ASSERT_TRUE(eventually([&] { return calls == 1; }));
+    std::jthread second(come_back, 2, std::chrono::milliseconds{5});
+    std::jthread third(come_back, 2, std::chrono::milliseconds{10});
+    for (auto* thread : {&first, &second, &third}) thread->join();
+    EXPECT_EQ(sizes, (std::vector<std::size_t>{1, 3, 3}));
+  };
+  const auto watch = [] { return testing::StallWatch(std::chrono::milliseconds{30}); };
+  testing::repeat_if_starved(watch, scenario);
+}
+
+TEST(Combiner, ACallThatHangsDoesNotHoldUpTheOthers) {
+  std::atomic<int> calls{0};
+  std::promise<void> end_of_first;
+  Combiner<Number> combiner(1, always, [&](auto numbers) {
+    const bool hangs = ++calls == 1;
+    if (hangs) end_of_first.get_future().wait();
+    for (Number* number : numbers) number->answer = number->asked;
+  });
+  Number hanging{.asked = 1};
+  std::jthread first([&] { combiner.submit(hanging); });
+  ASSERT_TRUE(eventually([&] { return calls == 1; }));
+  for (int i = 2; i < 5; ++i) {
+    Number number{.asked = i};
+    combiner.submit(number);
+    EXPECT_EQ(number.answer, i);
+  }
+  end_of_first.set_value();
+  first.join();
+  EXPECT_EQ(hanging.answer, 1);
+  EXPECT_EQ(combiner.waiting(), 0u);
+}
+
 TEST(Combiner, WhoMayNotJoinGoesLater) {
   Gate gate;
   std::atomic<int> calls{0};
   const auto same_parity = [](std::span<Number* const> chosen, const Number& next) {
     return chosen.front()->asked % 2 == next.asked % 2;
   };
-  Combiner<Number> combiner(1, same_parity, [&](auto numbers) {
-    ++calls;
-    gate.pass(numbers.size());
-    for (Number* number : numbers) {
-      EXPECT_EQ(number->asked % 2, numbers.front()->asked % 2);
-      number->answer = number->asked;
-    }
-  });
+  Combiner<Number> combiner(
+      1, same_parity,
+      [&](auto numbers) {
+        ++calls;
+        gate.pass(numbers.size());
+        for (Number* number : numbers) {
+          EXPECT_EQ(number->asked % 2, numbers.front()->asked % 2);
+          number->answer = number->asked;
+        }
+      },
+      patient);
   Number numbers[7];
   std::vector<std::jthread> threads;
   for (int i = 0; i < 7; ++i) {
@@ -104,11 +167,14 @@ TEST(Combiner, WhoMayNotJoinGoesLater) {
 TEST(Combiner, AnErrorReachesAllWhoWereInTheCall) {
   Gate gate;
   std::atomic<int> calls{0};
-  Combiner<Number> combiner(1, always, [&](auto numbers) {
-    ++calls;
-    gate.pass(numbers.size());
-    throw OutcomeUnknown("lost");
-  });
+  Combiner<Number> combiner(
+      1, always,
+      [&](auto numbers) {
+        ++calls;
+        gate.pass(numbers.size());
+        throw OutcomeUnknown("lost");
+      },
+      patient);
   Number numbers[4];
   std::atomic<int> told{0};
   std::vector<std::jthread> threads;
@@ -131,14 +197,17 @@ TEST(Combiner, AnErrorReachesAllWhoWereInTheCall) {
 TEST(Combiner, WhatIsRefusedForOneDoesNotHitTheOthers) {
   Gate gate;
   std::atomic<int> calls{0};
-  Combiner<Number> combiner(1, always, [&](auto numbers) {
-    ++calls;
-    gate.pass(numbers.size());
-    for (Number* number : numbers) {
-      if (number->asked == 2) throw ServerRefused(ServerRefused::Reason::other, "not this one");
-    }
-    for (Number* number : numbers) number->answer = number->asked;
-  });
+  Combiner<Number> combiner(
+      1, always,
+      [&](auto numbers) {
+        ++calls;
+        gate.pass(numbers.size());
+        for (Number* number : numbers) {
+          if (number->asked == 2) throw ServerRefused(ServerRefused::Reason::other, "not this one");
+        }
+        for (Number* number : numbers) number->answer = number->asked;
+      },
+      patient);
   Number numbers[5];
   std::atomic<int> refused{0};
   std::vector<std::jthread> threads;
@@ -165,14 +234,17 @@ TEST(Combiner, ManyThreadsEachGetTheirOwnAnswer) {
   constexpr int rounds = 2'000;
   std::atomic<int> under_way{0};
   std::atomic<int> most{0};
-  Combiner<Number> combiner(2, always, [&](auto numbers) {
-    const int now = ++under_way;
-    int seen = most;
-    while (seen < now && !most.compare_exchange_weak(seen, now)) {
-    }
-    for (Number* number : numbers) number->answer = number->asked * 2;
-    --under_way;
-  });
+  Combiner<Number> combiner(
+      2, always,
+      [&](auto numbers) {
+        const int now = ++under_way;
+        int seen = most;
+        while (seen < now && !most.compare_exchange_weak(seen, now)) {
+        }
+        for (Number* number : numbers) number->answer = number->asked * 2;
+        --under_way;
+      },
+      patient);
   {
     std::vector<std::jthread> threads;
     for (int t = 0; t < threads_number; ++t) {

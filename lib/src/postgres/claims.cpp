@@ -31,7 +31,7 @@ struct Claims::Round {
 Claims::Claims(ConnectionPool& pool, const std::string& schema)
     : pool_(pool), statement_(sql::lease, schema, Plan::kept) {}
 
-std::vector<LeasedTask> Claims::lease(const LeaseRequest& request) {
+std::vector<LeasedTask> Claims::lease(const LeaseRequest& request, Companion* companion) {
   // Another type goes first each time: a limit smaller than the number of types is fair too.
   std::vector<std::string> types = request.types;
   const auto first = std::ptrdiff_t(turns_.next(types));
@@ -39,13 +39,13 @@ std::vector<LeasedTask> Claims::lease(const LeaseRequest& request) {
 
   Round round{request, {}, {}, {}};
   const std::size_t share = (request.limit + types.size() - 1) / types.size();
-  run(round, types, share, From::floor);
+  run(round, types, share, From::floor, companion);
   try {
     run_for_the_rest(round);
   } catch (const Error&) {
-    // What was leased before would wait out its lease and count a crash. Who is in trouble hears of
-    // it with the next call.
-    if (round.tasks.empty()) throw;
+    // What was leased before would wait out its lease and count a crash, and the companion has
+    // been served. Who is in trouble hears of it with the next call.
+    if (round.tasks.empty() && !companion) throw;
   }
   std::sort(round.tasks.begin(), round.tasks.end(),
             [](const auto& a, const auto& b) { return place_of(a) < place_of(b); });
@@ -66,7 +66,8 @@ void Claims::run_for_the_rest(Round& round) {
   }
 }
 
-void Claims::run(Round& round, std::span<const std::string> types, std::size_t share, From from) {
+void Claims::run(Round& round, std::span<const std::string> types, std::size_t share, From from,
+                 Companion* companion) {
   const auto sent = ClaimFloors::Clock::now();
   ArrayText names;
   ArrayText ranks;
@@ -90,12 +91,16 @@ void Claims::run(Round& round, std::span<const std::string> types, std::size_t s
       .add(std::move(ranks))
       .add(std::move(run_ats))
       .add(std::move(ids));
-  const std::size_t wanted = round.missing();
-  const pqxx::result reply = pool_.run(statement_, params);
+  if (companion) params.add_all(companion->params);
+  const pqxx::result reply = pool_.run(companion ? companion->statement : statement_, params);
   const auto now = ClaimFloors::Clock::now();
 
   std::map<std::string_view, std::size_t> leased;
   for (const auto& row : reply) {
+    if (companion && was_completed(row)) {
+      companion->accepted.push_back(to_id(row));
+      continue;
+    }
     const LeasedTask& task = round.tasks.emplace_back(to_leased_task(row));
     const auto scan = scans.find(task.type);
     scan->second.last = scan->second.last == ClaimFloors::none
@@ -103,7 +108,7 @@ void Claims::run(Round& round, std::span<const std::string> types, std::size_t s
                             : std::max(scan->second.last, place_of(task));
     ++leased[scan->first];
   }
-  const bool full = static_cast<std::size_t>(reply.size()) >= wanted;
+  const bool full = round.missing() == 0;
   for (const std::string& type : types) {
     ClaimFloors::Scan& scan = scans[type];
     if (full && leased[type] == 0) {  // its turn did not come: nothing was learnt

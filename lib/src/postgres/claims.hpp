@@ -17,8 +17,15 @@ class Claims {
  public:
   Claims(ConnectionPool& pool, const std::string& schema);
 
+  /// Completions that are made in the same statement.
+  struct Companion {
+    const Statement& statement;    ///< lease_and_complete or lease_and_delete
+    Params params;                 ///< of the completions
+    std::vector<TaskId> accepted;  ///< the answer
+  };
+
   /// By priority, then run_at, then id.
-  std::vector<LeasedTask> lease(const LeaseRequest& request);
+  std::vector<LeasedTask> lease(const LeaseRequest& request, Companion* companion = nullptr);
 
   /// Something of this type went back to an earlier place.
   void forget(const std::string& type) { floors_.forget(type); }
@@ -28,7 +35,8 @@ class Claims {
   struct Round;
 
   void run_for_the_rest(Round& round);
-  void run(Round& round, std::span<const std::string> types, std::size_t share, From from);
+  void run(Round& round, std::span<const std::string> types, std::size_t share, From from,
+           Companion* companion = nullptr);
 
   ConnectionPool& pool_;
   const Statement statement_;

@@ -59,14 +59,23 @@ std::vector<Enqueued> to_enqueued(const pqxx::result& reply) {
   return answers;
 }
 
-// Calls for fewer tasks than this are made together with those of other threads: a statement costs
-// more than a task.
+// Calls for fewer tasks than this are made together with those of other threads: a statement, and
+// the commit for which it waits, cost more than a task.
 constexpr std::size_t small = 50;
 
-/// How many combined calls are under way at once: enough to keep the server busy while the others
-/// gather.
+/// How many combined calls are under way at once: while they are, the others gather.
 std::size_t most_under_way(std::size_t connections) {
-  return std::max<std::size_t>(1, connections / 4);
+  return std::max<std::size_t>(1, connections / 8);
+}
+
+/// Those of one kind.
+template <typename Kind, typename Call>
+std::vector<Kind*> only(std::span<Call* const> calls) {
+  std::vector<Kind*> found;
+  for (Call* call : calls) {
+    if (auto* one = std::get_if<Kind>(call)) found.push_back(one);
+  }
+  return found;
 }
 
 }  // namespace
@@ -78,6 +87,8 @@ Statements::Statements(const std::string& schema)
       progress(sql::progress, schema),
       complete(sql::complete, schema, Plan::kept),
       complete_and_delete(sql::complete_and_delete, schema, Plan::kept),
+      lease_and_complete(sql::lease_and_complete, schema, Plan::kept),
+      lease_and_delete(sql::lease_and_delete, schema, Plan::kept),
       fail(sql::fail, schema),
       release(sql::release, schema),
       recover(sql::recover, schema),
@@ -100,28 +111,8 @@ PostgresTaskStore::PostgresTaskStore(PostgresUri uri, const TaskQueueOptions& op
       channel_(options.notify == Notify::on ? std::optional(options.postgres.schema)
                                             : std::nullopt),
       claims_(pool_, options.postgres.schema),
-      lease_calls_(
-          most_under_way(options.postgres.connections),
-          [](auto calls, const LeaseCall& next) {
-            const LeaseRequest& first = calls.front()->request;
-            return calls.size() < small && first.worker == next.request.worker &&
-                   first.duration == next.request.duration && first.types == next.request.types;
-          },
-          [this](auto calls) { lease_for(calls); }),
-      complete_calls_(
-          most_under_way(options.postgres.connections),
-          [](auto calls, const CompleteCall& next) {
-            // The answer names ids: two versions of one task could not be told apart.
-            const auto names_an_id_of_next = [&](const CompleteCall* call) {
-              return std::any_of(call->tasks.begin(), call->tasks.end(), [&](const auto& task) {
-                return std::any_of(next.tasks.begin(), next.tasks.end(),
-                                   [&](const auto& other) { return other.key.id == task.key.id; });
-              });
-            };
-            return calls.size() < small && calls.front()->keep == next.keep &&
-                   std::none_of(calls.begin(), calls.end(), names_an_id_of_next);
-          },
-          [this](auto calls) { complete_for(calls); }) {}
+      small_calls_(most_under_way(options.postgres.connections), may_go_together,
+                   [this](auto calls) { run(calls); }) {}
 
 const Statement& PostgresTaskStore::enqueue_statement(std::span<const NewTask> tasks) const {
   const bool keys =
@@ -183,24 +174,9 @@ std::vector<Enqueued> PostgresTaskStore::enqueue_in(pqxx::transaction_base& tran
 
 std::vector<LeasedTask> PostgresTaskStore::lease(const LeaseRequest& request) {
   if (request.limit >= small) return claims_.lease(request);
-  LeaseCall call{request, {}};
-  lease_calls_.submit(call);
-  return std::move(call.tasks);
-}
-
-/// All want the same; who came first is served first.
-void PostgresTaskStore::lease_for(std::span<LeaseCall* const> calls) {
-  LeaseRequest request = calls.front()->request;
-  request.limit = 0;
-  for (const LeaseCall* call : calls) request.limit += call->request.limit;
-  auto tasks = claims_.lease(request);
-  auto next = std::make_move_iterator(tasks.begin());
-  const auto end = std::make_move_iterator(tasks.end());
-  for (LeaseCall* call : calls) {
-    const auto share = std::min<std::ptrdiff_t>(std::ptrdiff_t(call->request.limit), end - next);
-    call->tasks.assign(next, next + share);
-    next += share;
-  }
+  SmallCall call = LeaseCall{request, {}};
+  small_calls_.submit(call);
+  return std::move(std::get<LeaseCall>(call).tasks);
 }
 
 std::vector<TaskId> PostgresTaskStore::extend(std::span<const LeaseKey> keys,
@@ -212,33 +188,71 @@ std::vector<TaskId> PostgresTaskStore::extend(std::span<const LeaseKey> keys,
 }
 
 std::vector<TaskId> PostgresTaskStore::complete(std::span<const FinishedTask> tasks, Keep keep) {
-  CompleteCall call{tasks, keep, {}};
+  SmallCall call = CompleteCall{tasks, keep, {}};
   if (tasks.size() >= small) {
-    CompleteCall* const alone = &call;
-    complete_for({&alone, 1});
+    SmallCall* const alone = &call;
+    run({&alone, 1});
   } else {
-    complete_calls_.submit(call);
+    small_calls_.submit(call);
   }
-  return std::move(call.accepted);
+  return std::move(std::get<CompleteCall>(call).accepted);
 }
 
-void PostgresTaskStore::complete_for(std::span<CompleteCall* const> calls) {
-  const auto& statement =
-      calls.front()->keep == Keep::yes ? statements_.complete : statements_.complete_and_delete;
-  if (calls.size() == 1) {
-    CompleteCall& call = *calls.front();
-    call.accepted = to_ids(pool_.run(statement, completion_params(call.tasks, call.keep)));
-    return;
+bool PostgresTaskStore::may_go_together(std::span<SmallCall* const> chosen, const SmallCall& next) {
+  if (chosen.size() >= small) return false;
+  if (const auto* lease = std::get_if<LeaseCall>(&next)) {
+    const auto others = only<LeaseCall>(chosen);
+    if (others.empty()) return true;
+    const LeaseRequest& first = others.front()->request;
+    return first.worker == lease->request.worker && first.duration == lease->request.duration &&
+           first.types == lease->request.types;
   }
-  const auto by_id = [](const FinishedTask& a, const FinishedTask& b) {
-    return a.key.id < b.key.id;
+  const auto& completion = std::get<CompleteCall>(next);
+  // The answer names ids: two versions of one task could not be told apart.
+  const auto fits = [&](const CompleteCall* other) {
+    return other->keep == completion.keep &&
+           std::none_of(other->tasks.begin(), other->tasks.end(), [&](const auto& task) {
+             return std::any_of(completion.tasks.begin(), completion.tasks.end(),
+                                [&](const auto& mine) { return mine.key.id == task.key.id; });
+           });
   };
+  const auto others = only<CompleteCall>(chosen);
+  return std::all_of(others.begin(), others.end(), fits);
+}
+
+/// All want the same.
+LeaseRequest PostgresTaskStore::sum_of(std::span<LeaseCall* const> calls) {
+  LeaseRequest request = calls.front()->request;
+  request.limit = 0;
+  for (const LeaseCall* call : calls) request.limit += call->request.limit;
+  return request;
+}
+
+/// Who came first is served first.
+void PostgresTaskStore::share_out(std::vector<LeasedTask> tasks,
+                                  std::span<LeaseCall* const> calls) {
+  auto next = std::make_move_iterator(tasks.begin());
+  const auto end = std::make_move_iterator(tasks.end());
+  for (LeaseCall* call : calls) {
+    const auto share = std::min<std::ptrdiff_t>(std::ptrdiff_t(call->request.limit), end - next);
+    call->tasks.assign(next, next + share);
+    next += share;
+  }
+}
+
+/// In order of id, as the statements want them.
+std::vector<FinishedTask> PostgresTaskStore::all_of(std::span<CompleteCall* const> calls) {
   std::vector<FinishedTask> all;
   for (const CompleteCall* call : calls) {
     all.insert(all.end(), call->tasks.begin(), call->tasks.end());
   }
-  std::sort(all.begin(), all.end(), by_id);
-  auto accepted = to_ids(pool_.run(statement, completion_params(all, calls.front()->keep)));
+  std::sort(all.begin(), all.end(),
+            [](const FinishedTask& a, const FinishedTask& b) { return a.key.id < b.key.id; });
+  return all;
+}
+
+void PostgresTaskStore::share_out(std::vector<TaskId> accepted,
+                                  std::span<CompleteCall* const> calls) {
   std::sort(accepted.begin(), accepted.end());
   for (CompleteCall* call : calls) {
     call->accepted.clear();
@@ -248,6 +262,27 @@ void PostgresTaskStore::complete_for(std::span<CompleteCall* const> calls) {
       }
     }
   }
+}
+
+/// One statement for all of them.
+void PostgresTaskStore::run(std::span<SmallCall* const> calls) {
+  const auto leases = only<LeaseCall>(calls);
+  const auto completions = only<CompleteCall>(calls);
+  if (completions.empty()) {
+    share_out(claims_.lease(sum_of(leases)), leases);
+    return;
+  }
+  const bool keeps = completions.front()->keep == Keep::yes;
+  Params params = completion_params(all_of(completions), completions.front()->keep);
+  if (leases.empty()) {
+    const auto& statement = keeps ? statements_.complete : statements_.complete_and_delete;
+    share_out(to_ids(pool_.run(statement, params)), completions);
+    return;
+  }
+  const auto& statement = keeps ? statements_.lease_and_complete : statements_.lease_and_delete;
+  Claims::Companion companion{statement, std::move(params), {}};
+  share_out(claims_.lease(sum_of(leases), &companion), leases);
+  share_out(std::move(companion.accepted), completions);
 }
 
 LeaseWrite PostgresTaskStore::complete_in(pqxx::transaction_base& transaction,

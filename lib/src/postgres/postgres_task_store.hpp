@@ -3,6 +3,7 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <variant>
 
 #include "postgres/claims.hpp"
 #include "postgres/connection_pool.hpp"
@@ -18,9 +19,9 @@ namespace postgres {
 struct Statements {
   explicit Statements(const std::string& schema);
 
-  Statement enqueue, enqueue_unique, extend, progress, complete, complete_and_delete, fail, release,
-      recover, get, list, update, cancel, retry, remove_finished, counts, health, oldest_snapshot,
-      listen;
+  Statement enqueue, enqueue_unique, extend, progress, complete, complete_and_delete,
+      lease_and_complete, lease_and_delete, fail, release, recover, get, list, update, cancel,
+      retry, remove_finished, counts, health, oldest_snapshot, listen;
 };
 
 /// Tasks in PostgreSQL: one statement a call, or one for the small calls of several threads.
@@ -67,9 +68,14 @@ class PostgresTaskStore : public TaskStore {
     Keep keep;
     std::vector<TaskId> accepted;
   };
+  using SmallCall = std::variant<LeaseCall, CompleteCall>;
 
-  void lease_for(std::span<LeaseCall* const> calls);
-  void complete_for(std::span<CompleteCall* const> calls);
+  static bool may_go_together(std::span<SmallCall* const> chosen, const SmallCall& next);
+  static LeaseRequest sum_of(std::span<LeaseCall* const> calls);
+  static std::vector<FinishedTask> all_of(std::span<CompleteCall* const> calls);
+  static void share_out(std::vector<LeasedTask> tasks, std::span<LeaseCall* const> calls);
+  static void share_out(std::vector<TaskId> accepted, std::span<CompleteCall* const> calls);
+  void run(std::span<SmallCall* const> calls);
   const Statement& enqueue_statement(std::span<const NewTask> tasks) const;
   Params enqueue_params(std::span<const NewTask> tasks) const;
 
@@ -79,8 +85,7 @@ class PostgresTaskStore : public TaskStore {
   const Statements statements_;
   const std::optional<std::string> channel_;  // to notify of new tasks
   Claims claims_;
-  Combiner<LeaseCall> lease_calls_;
-  Combiner<CompleteCall> complete_calls_;
+  Combiner<SmallCall> small_calls_;
 };
 
 }  // namespace postgres

@@ -138,11 +138,15 @@ SnapshotHolder to_snapshot_holder(const pqxx::row& row) {
   };
 }
 
+TaskId to_id(const pqxx::row& row) { return TaskId{row[0].as<std::int64_t>()}; }
+
 std::vector<TaskId> to_ids(const pqxx::result& result) {
   std::vector<TaskId> ids;
   ids.reserve(static_cast<std::size_t>(result.size()));
-  for (const auto& row : result) ids.push_back(TaskId{row[0].as<std::int64_t>()});
+  for (const auto& row : result) ids.push_back(to_id(row));
   return ids;
 }
+
+bool was_completed(const pqxx::row& row) { return row[1].is_null(); }
 
 }  // namespace leasehold::postgres

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <algorithm>
+#include <chrono>
 #include <condition_variable>
 #include <cstddef>
 #include <deque>
@@ -14,8 +16,9 @@
 namespace leasehold {
 
 /// Makes the calls of several threads as one. While as many calls are under way as may be, those
-/// who come later gather, and one of them then calls for all. A single caller pays nothing for it.
-/// Thread-safe.
+/// who come later gather, and one of them then calls for all; at the latest when their patience
+/// ends, so that a call that hangs does not hold up the others. A single caller pays nothing for
+/// it. Thread-safe.
 template <class Item>
 class Combiner {
  public:
@@ -24,19 +27,25 @@ class Combiner {
   /// Whether `next` may go with those that are chosen already.
   using Joins = std::function<bool(std::span<Item* const>, const Item& next)>;
 
-  Combiner(std::size_t most_under_way, Joins joins, Call call)
-      : most_under_way_(most_under_way), joins_(std::move(joins)), call_(std::move(call)) {}
+  Combiner(std::size_t most_under_way, Joins joins, Call call,
+           std::chrono::milliseconds patience = std::chrono::milliseconds{50})
+      : most_under_way_(most_under_way),
+        joins_(std::move(joins)),
+        call_(std::move(call)),
+        patience_(patience) {}
 
   /// Returns when a call for this item has returned; throws what it threw.
   void submit(Item& item) {
     Ticket ticket{&item};
     std::unique_lock lock(mutex_);
     waiting_.push_back(&ticket);
-    if (under_way_ < most_under_way_) {
+    if (waiting_.size() == expected_) complete_.notify_all();
+    const auto is_noticed = [&] { return ticket.state != State::waits; };
+    if (under_way_ < most_under_way_ || !ticket.changed.wait_for(lock, patience_, is_noticed)) {
       ++under_way_;
       ticket.state = State::leads;
     }
-    ticket.changed.wait(lock, [&] { return ticket.state != State::waits; });
+    ticket.changed.wait(lock, [&] { return ticket.state >= State::leads; });
     if (ticket.state == State::leads) lead(lock, ticket);
     if (ticket.error) std::rethrow_exception(ticket.error);
   }
@@ -48,7 +57,8 @@ class Combiner {
   }
 
  private:
-  enum class State { waits, leads, done };
+  using Clock = std::chrono::steady_clock;
+  enum class State { waits, is_served, leads, done };
 
   struct Ticket {
     Item* item;
@@ -58,10 +68,14 @@ class Combiner {
   };
 
   void lead(std::unique_lock<std::mutex>& lock, Ticket& leader) {
+    gather(lock);
     const std::vector<Ticket*> tickets = choose(leader);
     lock.unlock();
+    const auto begin = Clock::now();
     run(tickets);
     lock.lock();
+    last_took_ = Clock::now() - begin;
+    expected_ = tickets.size() + waiting_.size();
     for (Ticket* ticket : tickets) {
       ticket->state = State::done;
       ticket->changed.notify_one();  // with the lock: then the ticket is gone
@@ -76,6 +90,19 @@ class Combiner {
     --under_way_;
   }
 
+  /// Those who were just served often come back at once. If the first of them did not wait for the
+  /// others, these would wait for its whole call. A single caller finds itself complete.
+  void gather(std::unique_lock<std::mutex>& lock) {
+    if (calls_until_gathering_ > 0) {
+      --calls_until_gathering_;
+      return;
+    }
+    const auto worth_it = std::min<Clock::duration>(last_took_ / 8, patience_ / 16);
+    const bool complete =
+        complete_.wait_for(lock, worth_it, [&] { return waiting_.size() >= expected_; });
+    if (!complete) calls_until_gathering_ = 16;  // they have other things to do
+  }
+
   /// Takes the leader, and whoever may go with it, out of those who wait.
   std::vector<Ticket*> choose(Ticket& leader) {
     std::vector<Ticket*> tickets{&leader};
@@ -83,6 +110,7 @@ class Combiner {
     std::erase_if(waiting_, [&](Ticket* ticket) {
       if (ticket == &leader) return true;
       if (ticket->state != State::waits || !joins_(items, *ticket->item)) return false;
+      ticket->state = State::is_served;
       tickets.push_back(ticket);
       items.push_back(ticket->item);
       return true;
@@ -110,11 +138,16 @@ class Combiner {
   const std::size_t most_under_way_;
   const Joins joins_;
   const Call call_;
+  const std::chrono::milliseconds patience_;
 
   mutable std::mutex mutex_;
-  // Both are protected by mutex_.
+  std::condition_variable complete_;
+  // All are protected by mutex_.
   std::deque<Ticket*> waiting_;  // in order of arrival; also who leads, until it has chosen
   std::size_t under_way_ = 0;
+  Clock::duration last_took_{0};  // the last call
+  std::size_t expected_ = 0;      // if those come back whom it served
+  int calls_until_gathering_ = 0;
 };
 
 }  // namespace leasehold

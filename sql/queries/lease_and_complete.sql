@@ -1,0 +1,11 @@
+-- complete.sql and lease.sql in one statement. In this order: leasing never waits for anybody, so it is
+-- no part of a deadlock.
+--   $1 to $8 as in lease.sql   $9 to $11 as $1 to $3 in complete.sql
+-- Reply: the ids that were completed, with nulls beside them; then the tasks that were leased.
+SELECT done.id, NULL AS version, NULL AS type, NULL AS priority, NULL AS payload, NULL AS progress,
+       NULL AS attempts, NULL AS max_attempts, NULL AS crash_count, NULL AS run_at
+FROM "leasehold".complete($9::bigint[], $10::bigint[], $11::json[]) AS done (id)
+UNION ALL
+SELECT id, version, type, priority, payload, progress, attempts, max_attempts, crash_count, run_at
+FROM "leasehold".lease(
+  $1::text, $2::bigint, $3::integer, $4::integer, $5::text[], $6::integer[], $7::bigint[], $8::bigint[])
