@@ -531,6 +531,37 @@ TEST_F(RedisLinkFaultsTest, RoundThatWasSentAheadBreaksWithTheOneBefore) {
   EXPECT_EQ(run({{"PING"}}), End::answered);
 }
 
+// Only some of those who queue set a timer; the others are told by the one before them.
+TEST_F(RedisLinkFaultsTest, EveryoneInTheQueueGivesUpInTime) {
+  SharedConnection shared(RedisUri::parse(redis.uri_through(proxy.port())), patience);
+  const auto ping = [&](milliseconds timeout) {
+    const std::string_view word = "PING";
+    const RedisCommand command{&word, 1};
+    return end_of([&] { shared.execute({&command, 1}, timeout); });
+  };
+  ASSERT_EQ(ping(patience), End::answered);
+
+  redis.pause();
+  std::jthread leader([&] { EXPECT_EQ(ping(10 * patience), End::answered); });
+  ASSERT_TRUE(eventually([&] { return shared.load() == 1; }));
+  std::this_thread::sleep_for(50ms);  // it is counted a moment before it leads
+  std::atomic<int> gave_up = 0;
+  std::vector<std::jthread> threads;
+  // In every order: the second and the last but one have less time than the one before them.
+  for (const auto timeout : {800ms, 200ms, 300ms, 900ms, 900ms, 900ms, 100ms, 1000ms}) {
+    threads.emplace_back([&, timeout] {
+      const auto begin = std::chrono::steady_clock::now();
+      EXPECT_EQ(ping(timeout), End::unavailable);
+      EXPECT_GE(std::chrono::steady_clock::now() - begin, timeout);
+      ++gave_up;
+    });
+    const int count = static_cast<int>(threads.size());
+    ASSERT_TRUE(eventually([&] { return shared.load() + gave_up >= 1 + count; }));
+  }
+  EXPECT_TRUE(eventually([&] { return gave_up == 8; }, patience)) << gave_up;
+  redis.resume();
+}
+
 // The same when the head of the second round has withdrawn: the next one is told without it.
 TEST_F(RedisLinkFaultsTest, RoundThatBreaksTellsThoseBehindOneThatWithdrew) {
   SharedConnection shared(RedisUri::parse(redis.uri_through(proxy.port())), patience);

@@ -60,10 +60,11 @@ std::vector<RedisReply> SharedConnection::execute(std::span<const RedisCommand> 
   request.deadline = steady_clock::now() + timeout;
 
   load_.fetch_add(1, std::memory_order_relaxed);
-  if (enqueue(request)) {
+  const Role role = enqueue(request);
+  if (role == Role::leads) {
     lead_one_round(request);
   } else {
-    wait_for_answer_or_lead(request);
+    wait_for_answer_or_lead(request, role);
   }
   load_.fetch_sub(1, std::memory_order_relaxed);
 
@@ -71,20 +72,30 @@ std::vector<RedisReply> SharedConnection::execute(std::span<const RedisCommand> 
   return std::move(request.replies);
 }
 
-/// Returns whether the caller has to lead.
-bool SharedConnection::enqueue(Request& request) {
+SharedConnection::Role SharedConnection::enqueue(Request& request) {
   const std::lock_guard guard(mutex_);
   Bells& bells = bells_[round_ % bells_.size()];
   request.bell = tail_ ? &bells.others : &bells.first;
+  request.keeps_time = !tail_ || request.deadline < tail_->deadline;
   (tail_ ? tail_->next : head_) = &request;
   tail_ = &request;
-  if (has_leader_) return false;
+  if (has_leader_) return request.keeps_time ? Role::keeps_time : Role::relies;
   has_leader_ = true;
-  return true;
+  return Role::leads;
 }
 
-void SharedConnection::wait_for_answer_or_lead(Request& request) {
-  auto word = request.bell->wait_until(request.told, request.deadline);
+/// Returns the word, 0 if there was none in time. Only who keeps the time sets a timer: that is a
+/// good part of what waiting costs.
+std::uint32_t SharedConnection::wait(Request& request, Role role) {
+  if (role == Role::relies) {
+    auto word = request.bell->wait(request.told);
+    if (word != keep_time || !request.told.compare_exchange_strong(word, 0)) return word;
+  }
+  return request.bell->wait_until(request.told, request.deadline);
+}
+
+void SharedConnection::wait_for_answer_or_lead(Request& request, Role role) {
+  auto word = wait(request, role);
   if (word == 0) {
     if (withdraw(request)) {
       request.failure = {
@@ -93,12 +104,12 @@ void SharedConnection::wait_for_answer_or_lead(Request& request) {
       return;
     }
     // A leader has it: it answers within its own time-out, or hands the lead over.
-    word = request.bell->wait_until(request.told, TimePoint::max());
+    word = request.bell->wait(request.told);
   }
   if (word == lead) lead_one_round(request);
 }
 
-/// Takes the request out of the queue. False if it is too late for that.
+/// Takes the request out of the queue. False if it is too late for that: a leader has it.
 bool SharedConnection::withdraw(Request& request) {
   const std::lock_guard guard(mutex_);
   if (request.taken) return false;
@@ -110,6 +121,11 @@ bool SharedConnection::withdraw(Request& request) {
   }
   *link = request.next;
   if (tail_ == &request) tail_ = previous;
+  if (Request* const behind = request.next; behind && !behind->keeps_time) {
+    behind->keeps_time = true;
+    behind->told.store(keep_time, std::memory_order_release);
+    behind->bell->ring();
+  }
   return true;
 }
 

@@ -51,6 +51,7 @@ class SharedConnection {
   // Words that a waiting caller is told.
   static constexpr std::uint32_t answered = 1;
   static constexpr std::uint32_t lead = 2;
+  static constexpr std::uint32_t keep_time = 3;
 
   /// Lives on the stack of its caller.
   struct Request {
@@ -60,8 +61,9 @@ class SharedConnection {
     std::vector<RedisReply> replies;
     std::optional<Failure> failure;
     Bell::Word told{0};
-    Bell* bell = nullptr;  // where it waits to be told
-    bool taken = false;    // by a leader; protected by mutex_
+    Bell* bell = nullptr;     // where it waits to be told
+    bool keeps_time = false;  // waits until its deadline at most; protected by mutex_
+    bool taken = false;       // by a leader; protected by mutex_
     Request* next = nullptr;
   };
 
@@ -79,8 +81,16 @@ class SharedConnection {
     std::size_t sent = 0;  // bytes of it that may have reached the server
   };
 
-  bool enqueue(Request& request);
-  void wait_for_answer_or_lead(Request& request);
+  /// What a caller has to do.
+  enum class Role {
+    leads,
+    keeps_time,  ///< waits, and gives up at its deadline
+    relies,  ///< waits; the one before it in the queue, which gives up first, tells it if it does
+  };
+
+  Role enqueue(Request& request);
+  void wait_for_answer_or_lead(Request& request, Role role);
+  static std::uint32_t wait(Request& request, Role role);
   bool withdraw(Request& request);
   void lead_one_round(Request& own);
   Round take_queue();
