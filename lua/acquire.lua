@@ -3,13 +3,12 @@
 -- A lock that waiters stand in line for is never free: whoever gives it back hands it to the next.
 --
 -- KEYS[1] lock, KEYS[2] fence: see include/line.lua
--- ARGV[1] value     what to write into the lock
--- ARGV[2] px        ms the key lives: the lease and, after it, the time its record lingers
--- ARGV[3] fence_px  ms a new counter lives
+-- ARGV[1] value  what to write into the lock; its record says how many ms a new counter is kept
+-- ARGV[2] px     ms the key lives: the lease and, after it, the time its record lingers
 --
 -- Reply: the token, or nil if the key exists
 local lock, fence = KEYS[1], KEYS[2]
-local value, px, fence_px = ARGV[1], ARGV[2], ARGV[3]
+local value, px = ARGV[1], ARGV[2]
 
 if not redis.call('SET', lock, value, 'NX', 'PX', px) then
   return nil
@@ -19,6 +18,7 @@ if token == 1 then
   -- A counter that is missing starts from the clock in µs; see next_token in include/line.lua.
   local clock = redis.call('TIME')
   token = clock[1] * 1000000 + clock[2]
-  redis.call('SET', fence, string.format('%.0f', token), 'PX', fence_px)
+  local keep = string.match(value, '"keep":(%d+)')
+  redis.call('SET', fence, string.format('%.0f', token), 'PX', keep)
 end
 return token

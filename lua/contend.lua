@@ -4,18 +4,17 @@
 -- KEYS as in include/line.lua
 -- ARGV[1]  value        what to write into the lock: owner, '=', record
 -- ARGV[2]  ttl          ms of the lease
--- ARGV[3]  fence_px     ms a new counter lives
--- ARGV[4]  kind         x: alone; s: shared with others of this kind; p: one of `limit` permits
--- ARGV[5]  limit        number of permits
--- ARGV[6]  mode         free: only a lock without a living lease; silent: also one whose holder
+-- ARGV[3]  kind         x: alone; s: shared with others of this kind; p: one of `limit` permits
+-- ARGV[4]  limit        number of permits
+-- ARGV[5]  mode         free: only a lock without a living lease; silent: also one whose holder
 --                       is silent; always: any
--- ARGV[7]  silence      ms without a heartbeat after which a holder counts as silent
--- ARGV[8]  runner       the caller's, if it may adopt the lock of its earlier incarnation
--- ARGV[9]  incarnation  the caller's present one
--- ARGV[10] join         no: do not wait; tail: stand in line; head: before all others
--- ARGV[11] priority     steps ahead in the line
--- ARGV[12] place        the place it had before it was evicted; 0 for a new one
--- ARGV[13] resize       yes: `limit` counts from now on; no: only if there is no other
+-- ARGV[6]  silence      ms without a heartbeat after which a holder counts as silent
+-- ARGV[7]  runner       the caller's, if it may adopt the lock of its earlier incarnation
+-- ARGV[8]  incarnation  the caller's present one
+-- ARGV[9]  join         no: do not wait; tail: stand in line; head: before all others
+-- ARGV[10] priority     steps ahead in the line
+-- ARGV[11] place        the place it had before it was evicted; 0 for a new one
+-- ARGV[12] resize       yes: `limit` counts from now on; no: only if there is no other
 --
 -- Reply: {kind, token, value, pttl, s, µs, place, evicted}: value and pttl are of the present or
 -- previous holder, s and µs the server's time; kind is
@@ -28,11 +27,11 @@
 --   stolen   granted; the previous holder was silent
 --   forced   granted; the previous holder was alive
 --#include line.lua
-local value, ttl, fence_px = ARGV[1], tonumber(ARGV[2]), ARGV[3]
-local kind, limit, mode, silence = ARGV[4], tonumber(ARGV[5]), ARGV[6], tonumber(ARGV[7])
-local runner, incarnation = ARGV[8], ARGV[9]
-local join, priority, place = ARGV[10], tonumber(ARGV[11]), tonumber(ARGV[12])
-local resize = ARGV[13]
+local value, ttl = ARGV[1], tonumber(ARGV[2])
+local kind, limit, mode, silence = ARGV[3], tonumber(ARGV[4]), ARGV[5], tonumber(ARGV[6])
+local runner, incarnation = ARGV[7], ARGV[8]
+local join, priority, place = ARGV[9], tonumber(ARGV[10]), tonumber(ARGV[11])
+local resize = ARGV[12]
 local owner = owner_of(value)
 local px = ttl + (field(value, 'linger') or 0)
 
@@ -45,9 +44,9 @@ end
 -- An exclusive grant gets a token of its own, a shared one that of the last exclusive one.
 local function token_for_grant()
   if kind == 'x' then
-    return next_token(fence_px)
+    return next_token(value)
   end
-  return tonumber(redis.call('GET', fence) or seed_token(fence_px))
+  return tonumber(redis.call('GET', fence) or seed_token(value))
 end
 
 -- The record carries the token from its first heartbeat on; until then it is the counter's.

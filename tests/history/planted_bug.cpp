@@ -20,15 +20,16 @@ struct Edit {
 };
 
 constexpr std::array edits{
-    Edit{PlantedBug::release_without_compare, "held and string.sub(held, 1, 33) == ARGV[1] .. '='",
-         "held"},
+    Edit{PlantedBug::release_without_compare,
+         "redis.call('GETRANGE', KEYS[1], '0', '32') == ARGV[1] .. '='",
+         "redis.call('EXISTS', KEYS[1]) == 1"},
     Edit{PlantedBug::acquire_without_free, "value, 'NX', 'PX', px", "value, 'PX', px"},
     Edit{PlantedBug::writer_beside_readers, "local room = holder == nil or",
          "local room = holder == 'shared' or holder == nil or"},
     Edit{PlantedBug::permits_without_limit, "room = redis.call('ZCARD', holders) < most",
          "room = true"},
     Edit{PlantedBug::tokens_from_one, "if token == 1 then", "if token == 0 then"},
-    Edit{PlantedBug::tokens_from_one, "token == 1 and seed_token(fence_px) or token", "token"},
+    Edit{PlantedBug::tokens_from_one, "token == 1 and seed_token(value) or token", "token"},
     Edit{PlantedBug::lease_too_short, "pttl < 0 or pttl > linger then",
          "pttl < 0 or pttl > linger + 30 then"},
     Edit{PlantedBug::renewal_without_compare,

@@ -53,14 +53,14 @@ const std::string nobody(owner_size, '0');
 }  // namespace
 
 LockValueWriter::LockValueWriter(const RunnerId& runner, std::string_view client,
-                                 milliseconds linger) {
+                                 milliseconds linger, milliseconds keep_counter) {
   utsname system{};
   uname(&system);
   const json fields{
       {"runner", runner.str()},   {"incarnation", runner.incarnation()},
       {"client", client},         {"pid", getpid()},
       {"host", system.nodename},  {"platform", std::string(system.sysname) + " " + system.machine},
-      {"linger", linger.count()},
+      {"linger", linger.count()}, {"keep", keep_counter.count()},
   };
   same_for_all_ = fields.dump(-1, ' ', false, json::error_handler_t::replace);
   same_for_all_.pop_back();  // the closing brace

@@ -28,9 +28,10 @@ struct LockValue {
 
 class LockValueWriter {
  public:
-  /// `client` names the channel on which this client hears messages.
-  LockValueWriter(const RunnerId& runner, std::string_view client,
-                  std::chrono::milliseconds linger);
+  /// `client` names the channel on which this client hears messages, `keep_counter` says how long a
+  /// new token counter lives.
+  LockValueWriter(const RunnerId& runner, std::string_view client, std::chrono::milliseconds linger,
+                  std::chrono::milliseconds keep_counter);
   std::string write(const LockValue& value) const;
 
  private:

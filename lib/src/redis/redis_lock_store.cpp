@@ -143,9 +143,8 @@ RedisLockStore::RedisLockStore(std::shared_ptr<RedisLink> link,
       runner_(options.runner),
       client_(random_hex(8)),
       linger_(options.linger),
-      keep_counters_(options.keep_counters),
       timeout_(options.timeout),
-      writer_(options.runner, client_, options.linger) {}
+      writer_(options.runner, client_, options.linger, options.keep_counters) {}
 
 std::string RedisLockStore::value_for(const LockClaim& claim) const {
   return writer_.write({.owner = claim.owner,
@@ -171,8 +170,7 @@ struct RedisLockStore::TakeFree {
         lock(LockKeys::lock_key(claim.name)),
         fence(lock + ":fence"),
         px((claim.ttl + store.linger_).count()),
-        fence_px(store.keep_counters_.count()),
-        call(lua::acquire, {lock, fence}, {value, px, fence_px}) {}
+        call(lua::acquire, {lock, fence}, {value, px}) {}
   TakeFree(const TakeFree&) = delete;
   TakeFree& operator=(const TakeFree&) = delete;
 
@@ -185,7 +183,6 @@ struct RedisLockStore::TakeFree {
   const std::string lock;
   const std::string fence;
   const Digits px;
-  const Digits fence_px;
   const ScriptCall call;
 };
 
@@ -213,19 +210,17 @@ ClaimOutcome RedisLockStore::claim(const LockClaim& claim) {
   const std::string value = value_for(claim);
   const bool adopts = claim.adoption == Adoption::allowed && runner_.persistent();
   const Digits ttl{claim.ttl.count()};
-  const Digits fence_px{keep_counters_.count()};
   const Digits permits{claim.permits};
   const Digits silence{claim.steal_after.count()};
   const Digits priority{claim.priority};
   const Digits place{static_cast<long long>(claim.place)};
   const RedisReply reply = run_script(
-      *link_,
-      {lua::contend,
-       keys.all(),
-       {value, ttl, fence_px, kind_word(claim.kind, claim.permits), permits, mode_word(claim.mode),
-        silence, adopts ? std::string_view(runner_.str()) : std::string_view{},
-        runner_.incarnation(), join_word(claim.join), priority, place,
-        claim.permit_count == PermitCount::counts ? "yes" : "no"}});
+      *link_, {lua::contend,
+               keys.all(),
+               {value, ttl, kind_word(claim.kind, claim.permits), permits, mode_word(claim.mode),
+                silence, adopts ? std::string_view(runner_.str()) : std::string_view{},
+                runner_.incarnation(), join_word(claim.join), priority, place,
+                claim.permit_count == PermitCount::counts ? "yes" : "no"}});
   const auto& parts = reply.elements;
   evicted_ += static_cast<std::uint64_t>(parts.at(7).integer);
 
@@ -322,7 +317,7 @@ std::vector<Standing> RedisLockStore::verify(std::span<const LockGrantId> grants
 
 ReleaseResult RedisLockStore::release(std::string_view name, std::string_view owner) {
   const LockKeys keys{name};
-  return to_release_result(run_script(*link_, {lua::release, keys.all(), {owner}}));
+  return to_release_result(run_script(*link_, {lua::release, keys.lock_and_line(), {owner}}));
 }
 
 std::vector<ReleaseResult> RedisLockStore::release_all(std::span<const LockGrantId> grants) {
@@ -330,7 +325,7 @@ std::vector<ReleaseResult> RedisLockStore::release_all(std::span<const LockGrant
   std::vector<ScriptCall> calls;
   calls.reserve(grants.size());
   for (const LockGrantId& grant : grants) {
-    calls.emplace_back(lua::release, keys.emplace_back(grant.name).all(),
+    calls.emplace_back(lua::release, keys.emplace_back(grant.name).lock_and_line(),
                        std::initializer_list<std::string_view>{grant.owner});
   }
   std::vector<ReleaseResult> results;

@@ -59,7 +59,6 @@ class RedisLockStore final : public LockStore {
   const RunnerId runner_;
   const std::string client_;  // names our channel
   const std::chrono::milliseconds linger_;
-  const std::chrono::milliseconds keep_counters_;
   const std::chrono::milliseconds timeout_;
   const LockValueWriter writer_;
   std::atomic<std::uint64_t> evicted_{0};
