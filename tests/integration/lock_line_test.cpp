@@ -96,14 +96,13 @@ class LockLineFixture : public Store {
 class LockLineTest : public LockLineFixture<OnEveryStoreOfItsOwn> {};
 ON_EVERY_STORE(LockLineTest);
 
-/// Those that take long. Not in memory: there all share one mutex, which who looks without a pause
-/// keeps from the others.
+/// Those that take long.
 class LockLineRaceTest : public LockLineTest {
  protected:
   /// The embedded store has no messages on the way that could be overtaken: fewer will do.
   int times(int on_redis) const { return store.is_redis() ? on_redis : on_redis / 4; }
 };
-ON_TWO_STORES(LockLineRaceTest);
+ON_EVERY_STORE(LockLineRaceTest);
 
 /// What it costs Redis, and what is Redis' own.
 class RedisLockLineTest : public LockLineFixture<OnARedisOfItsOwn> {
