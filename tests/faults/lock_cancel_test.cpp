@@ -63,9 +63,9 @@ class RedisLockCancelTest : public LockCancelFixture<OnARedisOfItsOwn> {
   RedisEndpoint& redis = store.redis();
 };
 
-TEST_F(RedisLockCancelTest, UncontendedAThousandTimes) {
-  LockClient client{redis.uri(), as_new_runner()};
-  LockClient observer{redis.uri(), as_new_runner()};
+TEST_P(LockCancelTest, UncontendedAThousandTimes) {
+  LockClient client{store.uri(), as_new_runner()};
+  LockClient observer{store.uri(), as_new_runner()};
   client.acquire("lock");
   for (int i = 0; i < 20; ++i) {
     cancel_at_random(client, "lock", 50, 150us, static_cast<unsigned>(i));
