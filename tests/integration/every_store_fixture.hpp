@@ -89,8 +89,12 @@ class EveryStoreTest : public ::testing::TestWithParam<Store> {
   static bool in_memory() { return GetParam() == Store::sqlite_memory; }
   static const std::string& uri() { return uri_; }
 
-  /// Runs statements from outside; returns the rows of the last one, columns separated by |. In
-  /// SQLite leasehold.tasks is called task_queue.
+  /// With an option of libpq, or with the rights of another role: of PostgreSQL.
+  static std::string uri_with(const std::string& option) { return Postgres::uri_with(option); }
+  static std::string uri_as(const std::string& role) { return Postgres::uri_as(role); }
+
+  /// Runs statements from outside; returns the rows of the last one, columns separated by |. In|.
+  /// In SQLite leasehold.tasks is called task_queue.
   static std::string sql(std::string statements) {
     if (!outside_) return Postgres::sql(statements);
     const std::string name = "leasehold.tasks";
@@ -184,6 +188,8 @@ class EveryStoreTest : public ::testing::TestWithParam<Store> {
   struct Postgres : TaskTest {
     using TaskTest::sql;
     using TaskTest::uri;
+    using TaskTest::uri_as;
+    using TaskTest::uri_with;
     void TestBody() override {}
   };
 
