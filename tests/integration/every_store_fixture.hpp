@@ -71,6 +71,18 @@ class OwnTransaction {
   sqlite3* sqlite_ = nullptr;
 };
 
+/// A connection of the test's own to a file; what it leaves open is rolled back.
+struct CloseSqlite {
+  void operator()(sqlite3* handle) const { sqlite3_close(handle); }
+};
+using SqliteConnection = std::unique_ptr<sqlite3, CloseSqlite>;
+inline SqliteConnection connect_to(const std::string& path) {
+  sqlite3* handle = nullptr;
+  sqlite3_open(path.c_str(), &handle);
+  sqlite3_busy_timeout(handle, 60'000);
+  return SqliteConnection{handle};
+}
+
 /// Empty tables for each test, in the store that is its parameter.
 class EveryStoreTest : public ::testing::TestWithParam<Store> {
  protected:
@@ -160,18 +172,8 @@ class EveryStoreTest : public ::testing::TestWithParam<Store> {
     }
   }
   /// Another connection to the file.
-  struct Close {
-    void operator()(sqlite3* handle) const { sqlite3_close(handle); }
-  };
-  using SqliteConnection = std::unique_ptr<sqlite3, Close>;
   static SqliteConnection connect() {
     return connect_to(uri().substr(std::string("sqlite:").size()));
-  }
-  static SqliteConnection connect_to(const std::string& path) {
-    sqlite3* handle = nullptr;
-    sqlite3_open(path.c_str(), &handle);
-    sqlite3_busy_timeout(handle, 60'000);
-    return SqliteConnection{handle};
   }
 
   static TaskLease lease_one(TaskQueue& queue, const std::string& type = "t",
