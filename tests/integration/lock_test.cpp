@@ -361,6 +361,7 @@ TEST_P(LockTest, HeartbeatsKeepItBeyondItsTtl) {
     EXPECT_TRUE(events->wait_for(LockEventType::heartbeat, before + 4));
     EXPECT_TRUE(lock.valid());
     EXPECT_GT(lock.valid_until(), first);
+    EXPECT_FALSE(other.acquire(name, {.on_conflict = OnConflict::fail_fast}));
     EXPECT_GE(client.stats().heartbeats, before + 4);
     EXPECT_EQ(lock.release(), Release::done);
     EXPECT_EQ(client.stats().heartbeats_active, 0U);
