@@ -1,17 +1,20 @@
-// Your own code under test, with locks and without a server: a store in memory for each test.
+// Your own code under test, with locks and tasks and without a server: stores in memory for each
+// test.
 #include <gtest/gtest.h>
 
 #include <leasehold/locks.hpp>
+#include <leasehold/tasks.hpp>
 #include <string>
 
 namespace {
 
 // --- Your code -----------------------------------------------------------------------------------
 
-/// Pays invoices, each by one process at a time.
+/// Pays invoices, each by one process at a time, and leaves the receipts to a worker.
 class Cashier {
  public:
-  explicit Cashier(leasehold::LockClient& locks) : locks_(locks) {}
+  Cashier(leasehold::LockClient& locks, leasehold::TaskQueue& tasks)
+      : locks_(locks), tasks_(tasks) {}
 
   /// False if somebody else is at it.
   bool pay(const std::string& invoice) {
@@ -19,6 +22,7 @@ class Cashier {
         locks_.acquire("invoice:" + invoice, {.on_conflict = leasehold::OnConflict::fail_fast});
     if (!lock) return false;
     ++paid;
+    tasks_.enqueue({.type = "receipt", .payload = '"' + invoice + '"'});
     return true;
   }
 
@@ -26,15 +30,17 @@ class Cashier {
 
  private:
   leasehold::LockClient& locks_;
+  leasehold::TaskQueue& tasks_;
 };
 
 // --- Its test ------------------------------------------------------------------------------------
 
 class CashierTest : public ::testing::Test {
  protected:
-  // Nobody else's: gone with the test. In production: "redis://…".
+  // Nobody else's: gone with the test. In production: "redis://…" and "postgresql://…".
   leasehold::LockClient locks{"sqlite::memory:"};
-  Cashier cashier{locks};
+  leasehold::TaskQueue tasks{"sqlite::memory:"};
+  Cashier cashier{locks, tasks};
 };
 
 TEST_F(CashierTest, PaysAnInvoice) {
@@ -50,12 +56,22 @@ TEST_F(CashierTest, LeavesAnInvoiceAloneThatSomebodyElsePays) {
   EXPECT_EQ(cashier.paid, 1);
 }
 
+TEST_F(CashierTest, LeavesTheReceiptToAWorker) {
+  cashier.pay("42");
+  auto leases = tasks.lease({.types = {"receipt"}});
+  ASSERT_EQ(leases.size(), 1U);
+  EXPECT_EQ(leases[0].payload(), "\"42\"");
+  EXPECT_EQ(leases[0].complete(), leasehold::LeaseWrite::accepted);
+  EXPECT_TRUE(tasks.lease({.types = {"receipt"}}).empty());
+}
+
 TEST(CashierInTwoPlacesTest, OnlyOneOfThemPays) {
   // A name instead: both clients see the same locks, as two processes would.
   leasehold::LockClient here{"sqlite::memory:two-places"};
   leasehold::LockClient there{"sqlite::memory:two-places"};
+  leasehold::TaskQueue tasks{"sqlite::memory:two-places"};
   const auto held = there.acquire("invoice:42");
-  EXPECT_FALSE(Cashier{here}.pay("42"));
+  EXPECT_FALSE(Cashier(here, tasks).pay("42"));
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// leaseholdd while PostgreSQL hangs, is down, comes back, or was never there.
+// leaseholdd while its store hangs, is down, comes back, or was never there.
 #include <gtest/gtest.h>
 #include <netinet/in.h>
 #include <sys/socket.h>
@@ -6,8 +6,7 @@
 #include <fstream>
 #include <pqxx/pqxx>
 
-#include "leasehold/tasks.hpp"
-#include "tests/support/eventually.hpp"
+#include "tests/integration/every_store_fixture.hpp"
 #include "tests/support/leaseholdd.hpp"
 #include "tests/support/message_of.hpp"
 #include "tests/support/postgres_server.hpp"
@@ -15,39 +14,95 @@
 namespace leasehold {
 namespace {
 
-using namespace std::chrono_literals;
 using std::chrono::steady_clock;
 using testing::contains;
-using testing::eventually;
 using testing::Leaseholdd;
 using testing::PostgresServer;
 
 constexpr auto patience = 60s;
 const std::string queue_label = "{queue=\"leasehold\"}";
 
-class DaemonFaultsTest : public ::testing::Test {
+/// A queue in a store that can be made to hang: a server that is stopped, or a file that somebody
+/// keeps locked.
+class Place {
+ public:
+  /// Without a server: in a file.
+  explicit Place(PostgresServer* server) : server_(server) { migrate(uri()); }
+
+  std::string uri() const { return server_ ? server_->uri() : "sqlite:" + path(); }
+
+  void hang() {
+    if (server_) return server_->pause();
+    locked_ = connect_to(path());
+    OwnTransaction{locked_.get()}.execute("BEGIN IMMEDIATE");
+  }
+  void resume() {
+    if (server_) return server_->resume();
+    locked_.reset();
+  }
+
+  /// Leaves a task whose worker was killed.
+  TaskId leave_leased(std::chrono::milliseconds ends_after) const {
+    TaskQueue queue{uri()};
+    const auto id = queue.enqueue({.type = "t"}).id;
+    for (auto& lease : queue.lease({.types = {"t"}, .duration = ends_after})) lease.abandon();
+    return id;
+  }
+  TaskState state_of(TaskId id) const { return TaskQueue{uri()}.get(id)->state; }
+
+  /// Lets all leases end in a transaction which keeps everybody else waiting, and calls `meanwhile`
+  /// before its end.
+  template <class Meanwhile>
+  void expire_slowly(const Meanwhile& meanwhile) const {
+    if (server_) {
+      pqxx::connection connection{uri()};
+      pqxx::work transaction{connection};
+      transaction.exec(
+          "LOCK TABLE leasehold.tasks; UPDATE leasehold.tasks SET lease_expiry = now() - interval "
+          "'1 s'");
+      meanwhile();
+      transaction.commit();
+    } else {
+      const auto connection = connect_to(path());
+      const OwnTransaction transaction{connection.get()};
+      transaction.execute("BEGIN IMMEDIATE; UPDATE task_queue SET lease_deadline = 1");
+      meanwhile();
+      transaction.execute("COMMIT");
+    }
+  }
+
+ private:
+  std::string path() const { return (dir_.path() / "tasks.db").string(); }
+
+  PostgresServer* const server_;
+  const testing::TempDir dir_;
+  SqliteConnection locked_;
+};
+
+class DaemonFaultsTest : public ::testing::TestWithParam<Store> {
  protected:
-  static void SetUpTestSuite() { shared = std::make_unique<PostgresServer>(); }
   static void TearDownTestSuite() { shared.reset(); }
   void SetUp() override {
-    sql("SET client_min_messages = warning; DROP SCHEMA IF EXISTS leasehold CASCADE");
-    migrate(server.uri());
+    if (in_postgres()) {
+      if (!shared) shared = std::make_unique<PostgresServer>();
+      sql("SET client_min_messages = warning; DROP SCHEMA IF EXISTS leasehold CASCADE");
+    }
+    place.emplace(in_postgres() ? shared.get() : nullptr);
   }
+
+  static bool in_postgres() { return GetParam() == Store::postgres; }
 
   Leaseholdd start(std::vector<std::string> arguments = {}) const {
-    arguments.insert(arguments.end(),
-                     {"--database", server.uri(), "--sweep-interval", "200ms", "--command-timeout",
-                      "5s", "--connect-timeout", "5s", "--max-round-age", "2s"});
+    arguments.insert(arguments.end(), {"--database", place->uri(), "--sweep-interval", "200ms",
+                                       "--command-timeout", in_postgres() ? "5s" : "2s",
+                                       "--connect-timeout", "5s", "--max-round-age", "2s"});
     return Leaseholdd(LEASEHOLDD, arguments);
   }
-  std::string sql(const std::string& statement) const { return server.run_sql(statement); }
-  void insert_expired() const {
-    sql("INSERT INTO leasehold.tasks (type, payload, state, leased_by, lease_expiry) "
-        "VALUES ('t', '{}', 'leased', 'crashed', now() - interval '1 s')");
-  }
+  static std::string sql(const std::string& statement) { return shared->run_sql(statement); }
+
   static bool ready(const Leaseholdd& daemon) { return daemon.get("/readyz").status == 200; }
 
-  /// Whatever PostgreSQL does, the endpoints answer, and say the same.
+  /// Whatever the store does, the endpoints answer, and say the same.
   static void expect_out_of_order(const Leaseholdd& daemon, const std::string& complaint) {
     // The first words may be others: that a connection was lost.
     EXPECT_TRUE(eventually(
@@ -78,40 +133,58 @@ class DaemonFaultsTest : public ::testing::Test {
     EXPECT_TRUE(daemon.status().at("queues").at(0).at("problem").is_null());
   }
   void expect_recovery(const Leaseholdd& daemon) const {
-    insert_expired();
-    EXPECT_TRUE(eventually(
-        [&] { return sql("SELECT count(*) FROM leasehold.tasks WHERE state = 'leased'") == "0"; },
-        patience))
+    const TaskId id = place->leave_leased(100ms);
+    EXPECT_TRUE(eventually([&] { return place->state_of(id) == TaskState::pending; }, patience))
         << daemon.log();
+  }
+  static void expect_round_under_way(const Leaseholdd& daemon) {
+    EXPECT_TRUE(eventually(
+        [&] { return contains(daemon.get("/readyz").body, "a round has been under way for"); },
+        patience))
+        << daemon.get("/readyz").body;
   }
 
   static inline std::unique_ptr<PostgresServer> shared;
-  PostgresServer& server = *shared;
+  std::optional<Place> place;
 };
+LEASEHOLD_BETWEEN_PROCESSES(DaemonFaultsTest);
 
-TEST_F(DaemonFaultsTest, EndpointsAnswerWhilePostgresHangsAndRoundsGoOnAfterwards) {
+/// A server can also be away, and without tables.
+class ServerFaultsTest : public DaemonFaultsTest {
+ protected:
+  void SetUp() override {
+    DaemonFaultsTest::SetUp();
+    server = shared.get();
+  }
+
+  PostgresServer* server = nullptr;
+};
+INSTANTIATE_TEST_SUITE_P(Stores, ServerFaultsTest, ::testing::Values(Store::postgres), name_of);
+
+TEST_P(DaemonFaultsTest, EndpointsAnswerWhileTheStoreHangsAndRoundsGoOnAfterwards) {
   const auto daemon = start();
   expect_in_order(daemon);
-  server.pause();
-  expect_out_of_order(daemon, "recovery: postgresql://127.0.0.1");
-  server.resume();
+  place->hang();
+  expect_out_of_order(daemon,
+                      in_postgres() ? "recovery: postgresql://127.0.0.1" : "recovery: sqlite:");
+  place->resume();
   expect_in_order(daemon);
   expect_recovery(daemon);
   EXPECT_EQ(daemon.logged("round failed, will keep trying"), 1U) << daemon.log();
   EXPECT_EQ(daemon.logged("round works again"), 1U) << daemon.log();
 }
 
-TEST_F(DaemonFaultsTest, EndpointsAnswerWhilePostgresIsDownAndRoundsGoOnAfterwards) {
+TEST_P(ServerFaultsTest, EndpointsAnswerWhilePostgresIsDownAndRoundsGoOnAfterwards) {
   const auto daemon = start();
   expect_in_order(daemon);
-  server.kill();
+  server->kill();
   expect_out_of_order(daemon, "Connection refused");
   EXPECT_TRUE(eventually(
       [&] {
         return daemon.metric("leasehold_rounds_total{queue=\"leasehold\",outcome=\"failed\"}") >= 5;
       },
       patience));
-  server.start();
+  server->start();
   expect_in_order(daemon);
   expect_recovery(daemon);
   EXPECT_EQ(daemon.logged("round failed, will keep trying"), 1U) << "said once, not each time\n"
@@ -119,8 +192,8 @@ TEST_F(DaemonFaultsTest, EndpointsAnswerWhilePostgresIsDownAndRoundsGoOnAfterwar
   EXPECT_EQ(daemon.logged("round works again"), 1U) << daemon.log();
 }
 
-TEST_F(DaemonFaultsTest, ItStartsBeforePostgresDoes) {
-  server.stop();
+TEST_P(ServerFaultsTest, ItStartsBeforePostgresDoes) {
+  server->stop();
   const auto daemon = start();
   EXPECT_EQ(daemon.get("/healthz").status, 200);
   EXPECT_TRUE(eventually([&] { return contains(daemon.get("/readyz").body, "Connection refused"); },
@@ -128,28 +201,28 @@ TEST_F(DaemonFaultsTest, ItStartsBeforePostgresDoes) {
   EXPECT_EQ(daemon.get("/readyz").status, 503);
   EXPECT_TRUE(daemon.status().at("queues").at(0).at("measured").is_null());
   EXPECT_TRUE(daemon.status().at("queues").at(0).at("last_round").is_null());
-  server.start();
+  server->start();
   expect_in_order(daemon);
   EXPECT_EQ(daemon.logged("round failed, will keep trying"), 1U) << daemon.log();
 }
 
-TEST_F(DaemonFaultsTest, ItStartsBeforeTheSchemaIsThereAndSaysMigrate) {
+TEST_P(ServerFaultsTest, ItStartsBeforeTheSchemaIsThereAndSaysMigrate) {
   sql("DROP SCHEMA leasehold CASCADE");
   const auto daemon = start();
   EXPECT_TRUE(
       eventually([&] { return contains(daemon.get("/readyz").body, "run migrate"); }, patience));
   EXPECT_TRUE(eventually([&] { return daemon.logged("hint=\"run migrate\"") > 0; }, patience))
       << daemon.log();
-  migrate(server.uri());
+  migrate(server->uri());
   expect_in_order(daemon);
 }
 
-TEST_F(DaemonFaultsTest, AQueueWhoseServerHangsHoldsBackNoOther) {
-  PostgresServer other;
-  migrate(other.uri());
+TEST_P(DaemonFaultsTest, AQueueWhoseStoreHangsHoldsBackNoOther) {
+  const auto another = in_postgres() ? std::make_unique<PostgresServer>() : nullptr;
+  Place other{another.get()};
   const auto daemon = start({"--queue", "good", "--queue", "hangs database=" + other.uri()});
   EXPECT_TRUE(eventually([&] { return ready(daemon); }, patience)) << daemon.log();
-  other.pause();
+  other.hang();
   EXPECT_TRUE(eventually([&] { return !ready(daemon); }, patience));
   expect_recovery(daemon);
   EXPECT_TRUE(eventually(
@@ -163,20 +236,17 @@ TEST_F(DaemonFaultsTest, AQueueWhoseServerHangsHoldsBackNoOther) {
   EXPECT_TRUE(eventually([&] { return ready(daemon); }, patience));
 }
 
-TEST_F(DaemonFaultsTest, SigtermLeavesWithinTheShutdownTimeoutWhilePostgresHangs) {
+TEST_P(DaemonFaultsTest, SigtermLeavesWithinTheShutdownTimeoutWhileTheStoreHangs) {
   // A statement may take a minute; the daemon does not wait for that.
   auto daemon = start({"--shutdown-timeout", "1s", "--queue", "leasehold command-timeout=1m"});
   EXPECT_TRUE(eventually([&] { return ready(daemon); }, patience));
-  server.pause();
-  EXPECT_TRUE(eventually(
-      [&] { return contains(daemon.get("/readyz").body, "a round has been under way for"); },
-      patience))
-      << daemon.get("/readyz").body;
+  place->hang();
+  expect_round_under_way(daemon);
   const auto told = steady_clock::now();
   daemon.process().kill(SIGTERM);
   const auto end = daemon.process().wait(patience);
   const auto took = steady_clock::now() - told;
-  server.resume();
+  place->resume();
   ASSERT_TRUE(end) << daemon.log();
   EXPECT_TRUE(end->success()) << daemon.log();
   EXPECT_LT(took, 15s) << "far less than the statement's time";
@@ -185,13 +255,11 @@ TEST_F(DaemonFaultsTest, SigtermLeavesWithinTheShutdownTimeoutWhilePostgresHangs
       << daemon.log();
 }
 
-TEST_F(DaemonFaultsTest, ASecondSignalLeavesAtOnce) {
+TEST_P(DaemonFaultsTest, ASecondSignalLeavesAtOnce) {
   auto daemon = start({"--shutdown-timeout", "1h", "--queue", "leasehold command-timeout=1h"});
   EXPECT_TRUE(eventually([&] { return ready(daemon); }, patience));
-  server.pause();
-  EXPECT_TRUE(eventually(
-      [&] { return contains(daemon.get("/readyz").body, "a round has been under way for"); },
-      patience));
+  place->hang();
+  expect_round_under_way(daemon);
   daemon.process().kill(SIGTERM);
   EXPECT_TRUE(eventually([&] { return daemon.logged("stopping signal=SIGTERM") == 1; }, patience));
   daemon.process().kill(SIGHUP);
@@ -199,40 +267,32 @@ TEST_F(DaemonFaultsTest, ASecondSignalLeavesAtOnce) {
       << "it waits for the round, whatever is to be reloaded";
   daemon.process().kill(SIGINT);
   const auto end = daemon.process().wait(patience);
-  server.resume();
+  place->resume();
   ASSERT_TRUE(end) << daemon.log();
   EXPECT_TRUE(end->success()) << daemon.log();
   EXPECT_TRUE(contains(daemon.log(), "reason=second_signal")) << daemon.log();
 }
 
-TEST_F(DaemonFaultsTest, SigtermDuringARoundFinishesIt) {
+TEST_P(DaemonFaultsTest, SigtermDuringARoundFinishesIt) {
   auto daemon = start({"--shutdown-timeout", "1h", "--queue", "leasehold command-timeout=1h"});
   EXPECT_TRUE(eventually([&] { return ready(daemon); }, patience));
-  pqxx::connection connection{server.uri()};
-  pqxx::work blocker{connection};
-  blocker.exec("LOCK TABLE leasehold.tasks");
-  EXPECT_TRUE(eventually(
-      [&] {
-        return sql("SELECT count(*) FROM pg_stat_activity WHERE application_name = 'leaseholdd' "
-                   "AND wait_event_type = 'Lock'") == "1";
-      },
-      patience));
-  blocker.exec(
-      "INSERT INTO leasehold.tasks (type, payload, state, leased_by, lease_expiry) "
-      "VALUES ('t', '{}', 'leased', 'crashed', now() - interval '1 s')");
-  daemon.process().kill(SIGTERM);
-  EXPECT_TRUE(eventually([&] { return daemon.logged("stopping signal=SIGTERM") == 1; }, patience));
-  EXPECT_FALSE(daemon.process().wait(300ms)) << "it waits for the round";
-  blocker.commit();
+  const TaskId id = place->leave_leased(1h);
+  place->expire_slowly([&] {
+    expect_round_under_way(daemon);
+    daemon.process().kill(SIGTERM);
+    EXPECT_TRUE(
+        eventually([&] { return daemon.logged("stopping signal=SIGTERM") == 1; }, patience));
+    EXPECT_FALSE(daemon.process().wait(300ms)) << "it waits for the round";
+  });
   const auto end = daemon.process().wait(patience);
   ASSERT_TRUE(end) << daemon.log();
   EXPECT_TRUE(end->success()) << daemon.log();
-  EXPECT_EQ(sql("SELECT state FROM leasehold.tasks"), "pending") << "what was begun was done";
+  EXPECT_EQ(place->state_of(id), TaskState::pending) << "what was begun was done";
   EXPECT_TRUE(contains(daemon.log(), " stopped\n")) << daemon.log();
   EXPECT_EQ(daemon.logged("stopped before"), 0U) << daemon.log();
 }
 
-TEST_F(DaemonFaultsTest, ClientsThatSayNothingDoNotSilenceTheEndpoints) {
+TEST_P(DaemonFaultsTest, ClientsThatSayNothingDoNotSilenceTheEndpoints) {
   const auto daemon = start();
   const int port = std::stoi(daemon.address().substr(daemon.address().rfind(':') + 1));
   std::vector<testing::FileDescriptor> silent;
@@ -247,26 +307,24 @@ TEST_F(DaemonFaultsTest, ClientsThatSayNothingDoNotSilenceTheEndpoints) {
   EXPECT_TRUE(eventually([&] { return daemon.get("/healthz").status == 200; }, patience));
 }
 
-TEST_F(DaemonFaultsTest, AReloadDoesNotWaitForAQueueThatHangs) {
+TEST_P(DaemonFaultsTest, AReloadDoesNotWaitForAQueueThatHangs) {
   const testing::TempDir dir;
   const std::string path = (dir.path() / "conf").string();
   const auto write = [&](const std::string& interval) {
-    std::ofstream(path) << "listen = 127.0.0.1:0\ndatabase = " << server.uri()
+    std::ofstream(path) << "listen = 127.0.0.1:0\ndatabase = " << place->uri()
                         << "\ncommand-timeout = 1h\nsweep-interval = " << interval << "\n";
   };
   write("200ms");
   Leaseholdd daemon(LEASEHOLDD, {"--config", path, "--max-round-age", "1s"});
   EXPECT_TRUE(eventually([&] { return ready(daemon); }, patience));
-  server.pause();
-  EXPECT_TRUE(eventually(
-      [&] { return contains(daemon.get("/readyz").body, "a round has been under way for"); },
-      patience));
+  place->hang();
+  expect_round_under_way(daemon);
   write("300ms");
   daemon.process().kill(SIGHUP);
   EXPECT_TRUE(eventually([&] { return daemon.logged("configuration reloaded") == 1; }, patience))
       << daemon.log();
   EXPECT_EQ(daemon.status().at("queues").at(0).at("sweep_interval_s"), 0.3);
-  server.resume();
+  place->resume();
   EXPECT_TRUE(eventually([&] { return ready(daemon); }, patience)) << daemon.log();
   daemon.process().kill(SIGTERM);
   const auto end = daemon.process().wait(patience);

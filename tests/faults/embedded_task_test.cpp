@@ -1,4 +1,4 @@
-// The faults of tasks in a SQLite file: clocks that jump, machines that start anew, files that are
+// The faults of tasks in a SQLite file: machines that start anew, files that are
 // refused, many processes that are killed.
 #include <gtest/gtest.h>
 
@@ -14,8 +14,8 @@
 
 #include "tests/integration/every_store_fixture.hpp"
 #include "tests/support/as_ordinary_user.hpp"
-#include "tests/support/faketime.hpp"
 #include "tests/support/process.hpp"
+#include "tests/support/refusal_of.hpp"
 
 namespace leasehold {
 namespace {
@@ -24,52 +24,12 @@ using testing::Process;
 
 class EmbeddedTaskTest : public EveryStoreTest {
  protected:
-  /// What task_clock_program says when its time of day is off.
-  static std::string with_wrong_clock(const std::string& offset, const std::string& what) {
-    // A jump of the time of day leaves the monotonic clock alone.
-    auto done = testing::run(
-        {.argv = testing::with_clock_off(
-             offset, {LEASEHOLD_TEST_PROGRAMS "/task_clock_program", uri(), what}),
-         .env = {{"DONT_FAKE_MONOTONIC", "1"}, {"FAKETIME_DONT_FAKE_MONOTONIC", "1"}}});
-    EXPECT_TRUE(done.status.success()) << done.output;
-    while (done.output.ends_with('\n')) done.output.pop_back();
-    return done.output;
-  }
-
   static std::filesystem::path file() { return uri().substr(std::string("sqlite:").size()); }
 
   using Reason = ServerRefused::Reason;
   TaskQueue queue{uri()};
 };
 INSTANTIATE_TEST_SUITE_P(Stores, EmbeddedTaskTest, ::testing::Values(Store::sqlite_file), name_of);
-
-TEST_P(EmbeddedTaskTest, AProcessWhoseClockJumpedTakesNothingFromALivingHolder) {
-  for (const std::string offset : {"+3600s", "-3600s"}) {
-    queue.enqueue({.type = "t", .run_at = std::chrono::system_clock::now() - 2h});
-    auto lease = lease_one(queue);
-    const auto now = std::chrono::system_clock::to_time_t(std::chrono::system_clock::now());
-    EXPECT_GT(std::abs(std::stol(with_wrong_clock(offset, "now")) - long(now)), 1'800);
-    EXPECT_EQ(with_wrong_clock(offset, "recover"), "0") << offset;
-    EXPECT_EQ(with_wrong_clock(offset, "lease"), "none") << offset;
-    EXPECT_EQ(lease.extend(), LeaseWrite::accepted);
-    expire(lease.id());
-    EXPECT_EQ(with_wrong_clock(offset, "recover"), "1") << offset;
-    EXPECT_EQ(lease.complete(), LeaseWrite::stale);
-    EXPECT_EQ(queue.cancel(lease.id()), CancelOutcome::was_pending);
-  }
-}
-
-TEST_P(EmbeddedTaskTest, WhatAProcessWithAWrongClockLeasedIsItsOwnForTheWholeLease) {
-  for (const std::string offset : {"+3600s", "-3600s"}) {
-    queue.enqueue({.type = "t", .run_at = std::chrono::system_clock::now() - 2h});
-    EXPECT_EQ(with_wrong_clock(offset, "lease"), "kept") << offset;  // for 30 s, and abandoned
-    EXPECT_TRUE(Recovery{queue}.run_once().tasks.empty()) << offset;
-    EXPECT_TRUE(queue.lease({.types = {"t"}}).empty()) << offset;
-    expire_all();
-    EXPECT_EQ(Recovery{queue}.run_once().requeued, 1U);
-    EXPECT_EQ(queue.cancel(queue.list().back().id), CancelOutcome::was_pending);
-  }
-}
 
 TEST_P(EmbeddedTaskTest, LeasesOfAnEarlierStartOfTheMachineHaveExpired) {
   const auto task = queue.enqueue({.type = "t"});
@@ -86,16 +46,8 @@ TEST_P(EmbeddedTaskTest, LeasesOfAnEarlierStartOfTheMachineHaveExpired) {
 
 /// Why TaskQueue does not open it; it has to name the file and to say this.
 ServerRefused::Reason refusal(const std::filesystem::path& file, const std::string& word) {
-  try {
-    TaskQueue queue{"sqlite:" + file.string()};
-    queue.enqueue({.type = "t"});
-  } catch (const ServerRefused& error) {
-    EXPECT_NE(std::string(error.what()).find(file.string()), std::string::npos) << error.what();
-    EXPECT_NE(std::string(error.what()).find(word), std::string::npos) << error.what();
-    return error.reason();
-  }
-  ADD_FAILURE() << file << " was opened";
-  return ServerRefused::Reason::other;
+  return testing::refusal_of([&] { TaskQueue{"sqlite:" + file.string()}.enqueue({.type = "t"}); },
+                             file.string(), word);
 }
 
 TEST_P(EmbeddedTaskTest, AFileThatIsNotOursIsRefusedAndLeftAsItIs) {

@@ -116,13 +116,6 @@ class LockLineFaultsTest : public ::testing::Test {
     }
   }
 
-  /// All data is lost, and somebody has the lock: in one step, so that nobody gets in between.
-  void flush_and_occupy() {
-    redis.command({"EVAL",
-                   "redis.call('FLUSHALL') redis.call('SET', KEYS[1], 'somebody', 'PX', 60000)",
-                   "1", key_of(name)});
-  }
-
   static LockClientOptions impatient() {
     auto options = as_new_runner();
     options.redis.command_timeout = 1s;
@@ -278,41 +271,6 @@ TEST_F(LockLineFaultsTest, RestartThatLosesAllDataIsSurvived) {
   // A release whose first reply is lost with the old connection could not tell what it found.
   EXPECT_TRUE(eventually([&] { return answers(client); }, patience));
   EXPECT_EQ(lock->release(), Release::was_lost);
-}
-
-TEST_F(LockLineFaultsTest, FlushOfAllDataIsSurvived) {
-  join("a");
-  join("b");
-  redis.command({"FLUSHALL"});
-  expect_all_get_it_soon_after(Clock::now());
-}
-
-TEST_F(LockLineFaultsTest, WaitersComeBackToTheirPlacesAfterAFlush) {
-  repeat_if_turns_are_missed([&] {
-    for (const char* id : {"a", "b", "c"}) join(id, Waiter::Then::hold);
-    flush_and_occupy();
-    ASSERT_TRUE(eventually([&] { return line_length(client, name) == 3; }, most_delay()));
-    Waiter late{client, name, {.wait = LockOptions::forever}};
-    ASSERT_TRUE(eventually([&] { return line_length(client, name) == 4; }, patience));
-    client.force_release(name);
-    for (const char* id : {"a", "b", "c"}) {
-      EXPECT_EQ(holder_of(client, name), id);
-      waiters[static_cast<std::size_t>(*id - 'a')].release();
-    }
-    late.release();
-  });
-}
-
-TEST_F(LockLineFaultsTest, NewcomersOfTheSameProcessDoNotHideThatTheOthersFellOutOfTheLine) {
-  join("a");
-  join("b");
-  flush_and_occupy();
-  // At once: before anybody has looked after the line.
-  Waiter newcomer{others, name, {.wait = LockOptions::forever}, Waiter::Then::pass};
-  EXPECT_TRUE(eventually([&] { return line_length(client, name) == 3; }, most_delay()));
-  client.force_release(name);
-  EXPECT_TRUE(newcomer.got_it());
-  expect_all_get_it_soon_after(Clock::now());
 }
 
 TEST_F(LockLineFaultsTest, ScriptsThatRedisForgotAreLoadedAgain) {

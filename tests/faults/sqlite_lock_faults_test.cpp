@@ -3,7 +3,6 @@
 #include <sys/mount.h>
 #include <unistd.h>
 
-#include <cmath>
 #include <filesystem>
 #include <fstream>
 #include <random>
@@ -12,10 +11,10 @@
 #include "leasehold/errors.hpp"
 #include "sqlite/sqlite_lock_store.hpp"
 #include "tests/support/as_ordinary_user.hpp"
-#include "tests/support/faketime.hpp"
 #include "tests/support/lock_stores.hpp"
 #include "tests/support/message_of.hpp"
 #include "tests/support/process.hpp"
+#include "tests/support/refusal_of.hpp"
 
 namespace leasehold::testing {
 namespace {
@@ -45,15 +44,7 @@ class SqliteLockFaultsTest : public ::testing::Test {
 
   /// Why the file is refused.
   static Reason refusal(const std::string& uri) {
-    try {
-      LockClient client{uri, as_new_runner()};
-      client.acquire("lock");
-    } catch (const ServerRefused& error) {
-      EXPECT_TRUE(contains(error.what(), uri)) << error.what();
-      return error.reason();
-    }
-    ADD_FAILURE() << "not refused";
-    return Reason::conflict;
+    return refusal_of([&] { LockClient{uri, as_new_runner()}.acquire("lock"); }, uri);
   }
 
   TempDir dir;
@@ -316,65 +307,6 @@ TEST_F(SqliteLockFaultsTest, FullDiskIsSaidAndGetsBetter) {
 }
 
 // --- Clocks ------------------------------------------------------------------------------------
-
-/// Processes whose time of day is an hour off.
-class SqliteLockClockTest : public SqliteLockFaultsTest,
-                            public ::testing::WithParamInterface<std::string> {
- protected:
-  std::string with_wrong_clock(std::vector<std::string> arguments) const {
-    arguments.insert(arguments.begin(), {program, uri});
-    auto done = run({.argv = with_clock_off(GetParam(), arguments),
-                     .env = {{"FAKETIME_DONT_FAKE_MONOTONIC", "1"}, {"DONT_FAKE_MONOTONIC", "1"}}});
-    EXPECT_TRUE(done.status.success()) << done.output;
-    return done.output;
-  }
-  static FencingToken token_in(const std::string& output) {
-    EXPECT_TRUE(output.starts_with("granted ")) << output;
-    return {std::stoull("0" + output.substr(std::min<std::size_t>(output.size(), 8)))};
-  }
-};
-
-TEST_P(SqliteLockClockTest, NobodyGetsALockBecauseOfIt) {
-  const auto now = std::chrono::duration_cast<std::chrono::seconds>(
-                       std::chrono::system_clock::now().time_since_epoch())
-                       .count();
-  ASSERT_GT(std::abs(std::stol(with_wrong_clock({"now"})) - now), 3'000);
-
-  LockClient client{uri, as_new_runner()};
-  {
-    const Lock lock = client.acquire("lock", {.ttl = 60s}).value();
-    EXPECT_EQ(with_wrong_clock({"try", "lock"}), "busy\n");
-    const Lock reader = SharedLock{client, "shared"}.read({.ttl = 60s}).value();
-    EXPECT_EQ(with_wrong_clock({"try", "shared"}), "busy\n");
-  }
-  // And the other way round.
-  Process holder(
-      {.argv = with_clock_off(
-           GetParam(), {LEASEHOLD_TEST_PROGRAMS "/lock_holder_program", uri, "lock", "60000"}),
-       .env = {{"FAKETIME_DONT_FAKE_MONOTONIC", "1"}, {"DONT_FAKE_MONOTONIC", "1"}}});
-  ASSERT_TRUE(holder.read_line(patience).value_or("").starts_with("held "));
-  const auto refused = client.acquire("lock", {.on_conflict = OnConflict::fail_fast});
-  ASSERT_FALSE(refused);
-  EXPECT_LE(refused.refusal().holder->remaining, 60s);
-  EXPECT_GT(refused.refusal().holder->remaining, 10s);
-  EXPECT_FALSE(client.acquire("lock", {.wait = 0ms, .on_conflict = OnConflict::steal_stale}));
-}
-
-TEST_P(SqliteLockClockTest, TokensGrowAllTheSame) {
-  LockClient client{uri, as_new_runner()};
-  FencingToken last = client.acquire("lock")->token();
-  for (int i = 0; i < 3; ++i) {
-    const FencingToken theirs = token_in(with_wrong_clock({"try", "lock"}));
-    EXPECT_GT(theirs, last);
-    last = client.acquire("lock")->token();
-    EXPECT_GT(last, theirs);
-  }
-}
-
-INSTANTIATE_TEST_SUITE_P(HourOff, SqliteLockClockTest, ::testing::Values("+3600s", "-3600s"),
-                         [](const auto& clock) {
-                           return clock.param[0] == '+' ? "ahead" : "behind";
-                         });
 
 // After a new start of the machine nobody who held a lock is alive.
 TEST_F(SqliteLockFaultsTest, NewBootFreesAllLeasesAndRemembersWhoHeldThem) {

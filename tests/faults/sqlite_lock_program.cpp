@@ -1,17 +1,11 @@
-// Uses locks in a SQLite file, in a process of its own that a test can kill or run with a wrong
-// clock.
+// Uses locks in a SQLite file, in a process of its own that a test can kill.
 //
 //     sqlite_lock_program <uri> busy <threads> <rounds>
 //         each thread, with a client of its own, takes and releases a lock of its own; says
 //         "<errors> <busy retries>"
 //     sqlite_lock_program <uri> grants <name>
 //         takes and releases the lock for ever; says "granted <token>" and "released <token>"
-//     sqlite_lock_program <uri> try <name>
-//         says "granted <token>" and releases, or "busy"
-//     sqlite_lock_program <uri> now
-//         says the time of day in s
 #include <atomic>
-#include <chrono>
 #include <iostream>
 #include <string>
 #include <thread>
@@ -65,18 +59,7 @@ int main(int argc, char** argv) {
   const std::string uri = argv[1];
   const std::string what = argv[2];
   if (what == "busy") be_busy(uri, std::stoi(argv[3]), std::stoi(argv[4]));
-  if (what == "now") {
-    std::cout << std::chrono::duration_cast<std::chrono::seconds>(
-                     std::chrono::system_clock::now().time_since_epoch())
-                     .count()
-              << std::endl;
-  }
-  if (what != "grants" && what != "try") return 0;
+  if (what != "grants") return 0;
   LockClient client{uri, leasehold::testing::as_new_runner()};
-  if (what == "grants") take_and_release(client, argv[3]);
-  if (auto lock = client.acquire(argv[3], {.on_conflict = OnConflict::fail_fast})) {
-    std::cout << "granted " << lock->token() << std::endl;
-  } else {
-    std::cout << "busy" << std::endl;
-  }
+  take_and_release(client, argv[3]);
 }

@@ -1,66 +1,81 @@
-// Only the database's clock judges: clients whose clocks are a minute off, in both directions.
+// Only the store's clock judges leases: clients whose time of day is off, in both directions.
 #include <gtest/gtest.h>
 
 #include <chrono>
 #include <cmath>
 #include <string>
 
-#include "tests/integration/task_fixture.hpp"
+#include "tests/integration/every_store_fixture.hpp"
 #include "tests/support/faketime.hpp"
-#include "tests/support/process.hpp"
 
 namespace leasehold {
 namespace {
 
-class TaskClockTest : public TaskTest, public ::testing::WithParamInterface<std::string> {
+class TaskClockTest : public EveryStoreTest {
  protected:
-  /// What the program says when its clock is off by the parameter.
-  static std::string with_wrong_clock(const std::string& what) {
-    auto done = testing::run(
-        {.argv = testing::with_clock_off(
-             GetParam(), {LEASEHOLD_TEST_PROGRAMS "/task_clock_program", uri(), what})});
-    EXPECT_TRUE(done.status.success()) << done.output;
-    while (done.output.ends_with('\n')) done.output.pop_back();
-    return done.output;
+  /// What task_clock_program says when its clock is off.
+  static std::string with_wrong_clock(const std::string& offset, const std::string& what) {
+    return testing::said_with_clock_off(
+        offset, {LEASEHOLD_TEST_PROGRAMS "/task_clock_program", uri(), what});
   }
+
+  /// Due whatever the clock says: on SQLite the time of day judges that.
+  void enqueue_due() {
+    queue.enqueue({.type = "t", .run_at = std::chrono::system_clock::now() - 2h});
+  }
+
+  TaskQueue queue{uri()};
 };
+LEASEHOLD_BETWEEN_PROCESSES(TaskClockTest);
+
+const std::vector<std::string> offsets{"+3600s", "-3600s"};
 
 TEST_P(TaskClockTest, TheClockIsReallyWrong) {
-  const auto now = std::chrono::duration_cast<std::chrono::seconds>(
-                       std::chrono::system_clock::now().time_since_epoch())
-                       .count();
-  EXPECT_GT(std::abs(std::stol(with_wrong_clock("now")) - now), 45);
+  const auto now = std::chrono::system_clock::to_time_t(std::chrono::system_clock::now());
+  for (const auto& offset : offsets) {
+    EXPECT_GT(std::abs(std::stol(with_wrong_clock(offset, "now")) - long(now)), 1'800) << offset;
+  }
 }
 
-TEST_P(TaskClockTest, LeasesWhatIsDueAndKeepsIt) {
-  TaskQueue queue{uri()};
-  queue.enqueue({.type = "t"});
-  EXPECT_EQ(with_wrong_clock("lease"), "kept");
-  // The lease ends 30 s from now by the database's clock, whatever the client's says.
-  EXPECT_EQ(sql("SELECT lease_expiry - now() BETWEEN interval '1 s' AND interval '30 s' FROM "
-                "leasehold.tasks"),
-            "t");
-  EXPECT_TRUE(Recovery{queue}.run_once().tasks.empty());
+TEST_P(TaskClockTest, WhatIsLeasedIsTheirsForTheWholeLease) {
+  for (const auto& offset : offsets) {
+    enqueue_due();
+    EXPECT_EQ(with_wrong_clock(offset, "lease"), "kept") << offset;  // for 30 s, and abandoned
+    EXPECT_TRUE(Recovery{queue}.run_once().tasks.empty()) << offset;
+    EXPECT_TRUE(queue.lease({.types = {"t"}}).empty()) << offset;
+    if (in_postgres()) {
+      EXPECT_EQ(sql("SELECT lease_expiry - now() BETWEEN interval '1 s' AND interval '30 s' FROM "
+                    "leasehold.tasks WHERE state = 'leased'"),
+                "t")
+          << offset;
+    }
+    expire_all();
+    EXPECT_EQ(Recovery{queue}.run_once().requeued, 1U) << offset;
+    EXPECT_EQ(queue.cancel(queue.list({.state = TaskState::pending}).front().id),
+              CancelOutcome::was_pending);
+  }
 }
 
-TEST_P(TaskClockTest, DoesNotLeaseWhatIsNotDue) { EXPECT_EQ(with_wrong_clock("delayed"), "0"); }
-
-TEST_P(TaskClockTest, RecoversWhatHasExpiredAndNothingElse) {
-  TaskQueue queue{uri()};
-  queue.enqueue(std::vector<NewTask>(2, {.type = "t"}));
-  auto leases = queue.lease({.types = {"t"}, .limit = 2, .duration = 30s});
-  ASSERT_EQ(leases.size(), 2U);
-  EXPECT_EQ(with_wrong_clock("recover"), "0") << "a living lease";
-  expire(leases[0].id());
-  EXPECT_EQ(with_wrong_clock("recover"), "1");
-  EXPECT_EQ(leases[0].complete(), LeaseWrite::stale);
-  EXPECT_EQ(leases[1].complete(), LeaseWrite::accepted);
+TEST_P(TaskClockTest, DoesNotLeaseWhatIsNotDue) {
+  for (const auto& offset : offsets) EXPECT_EQ(with_wrong_clock(offset, "delayed"), "0") << offset;
 }
 
-INSTANTIATE_TEST_SUITE_P(MinuteOff, TaskClockTest, ::testing::Values("+60s", "-60s"),
-                         [](const auto& clock) {
-                           return clock.param[0] == '+' ? "ahead" : "behind";
-                         });
+TEST_P(TaskClockTest, TakesNothingFromALivingHolderAndRecoversWhatHasExpired) {
+  for (const auto& offset : offsets) {
+    enqueue_due();
+    enqueue_due();
+    auto leases = queue.lease({.types = {"t"}, .limit = 2, .duration = 30s});
+    ASSERT_EQ(leases.size(), 2U);
+    EXPECT_EQ(with_wrong_clock(offset, "recover"), "0") << offset;
+    EXPECT_EQ(with_wrong_clock(offset, "lease"), "none") << offset;
+    EXPECT_EQ(leases[0].extend(), LeaseWrite::accepted) << offset;
+    expire(leases[0].id());
+    EXPECT_EQ(with_wrong_clock(offset, "recover"), "1") << offset;
+    EXPECT_EQ(leases[0].complete(), LeaseWrite::stale) << offset;
+    EXPECT_EQ(leases[1].complete(), LeaseWrite::accepted) << offset;
+    EXPECT_EQ(queue.cancel(leases[0].id()), CancelOutcome::was_pending) << offset;
+  }
+}
 
 }  // namespace
 }  // namespace leasehold

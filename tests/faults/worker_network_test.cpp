@@ -1,4 +1,4 @@
-// A worker on a bad network, and with a PostgreSQL that goes away.
+// A worker on a bad network, with a PostgreSQL that goes away, and with a store that falls silent.
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -119,30 +119,6 @@ TEST_F(WorkerNetworkTest, AWorkerWithoutTablesSaysSoAndBeginsWhenTheyAreThere) {
   EXPECT_EQ(log->count("worker refused"), 1) << "once, not with every try";
 }
 
-TEST_F(WorkerNetworkTest, AnUnreachablePostgresEndsTrustAndTheHandlerIsTold) {
-  TaskQueue queue{bad_uri, options()};
-  Worker worker{queue, {.concurrency = 1, .lease = 5s, .wake_up = WakeUp::poll}};
-  Signal started;
-  Signal told;
-  worker.on("t", [&](Task& task) {
-    started.set();
-    EXPECT_TRUE(wait_for_stop(task.stop_token()));
-    EXPECT_EQ(task.stop_reason(), StopReason::lease_lost);
-    told.set();
-    EXPECT_EQ(task.progress("1"), LeaseWrite::stale) << "refused without a server";
-  });
-  TaskQueue direct{server.uri()};
-  direct.enqueue({.type = "t"});
-  const RunningWorker running{worker};
-  ASSERT_TRUE(started.wait());
-  proxy.blackhole(true);  // silent, not refused: calls hang
-  ASSERT_TRUE(told.wait());
-  // Trust ends before the lease: it can not have been taken back by then.
-  EXPECT_EQ(rows("state, lease_expiry > now() - interval '5 s'"), "leased|t");
-  EXPECT_TRUE(eventually([&] { return worker.stats().stale_writes == 2; }));
-  proxy.blackhole(false);
-}
-
 TEST_F(WorkerNetworkTest, ALostReplyToACompletionIsLookedUpAndNotDoneTwice) {
   for (const auto& retention : {Retention::keep_forever(), Retention::delete_at_once()}) {
     TaskQueue queue{bad_uri, options()};
@@ -203,26 +179,83 @@ TEST_F(WorkerNetworkTest, OneFailedRenewalIsNoLoss) {
   EXPECT_TRUE(eventually([&] { return rows("state, attempts") == "completed|1"; }, 60s));
 }
 
-TEST_F(WorkerNetworkTest, AStopWithASilentPostgresKeepsItsCeiling) {
-  TaskQueue queue{bad_uri, options(2s)};
+/// A store that can be made to fall silent, so that calls hang: a network that carries nothing, or
+/// a file that somebody keeps locked.
+class WorkerSilenceTest : public WorkerNetworkTest, public ::testing::WithParamInterface<Store> {
+ protected:
+  static bool in_postgres() { return GetParam() == Store::postgres; }
+  std::string path() const { return (dir.path() / "tasks.db").string(); }
+  std::string uri() const { return in_postgres() ? bad_uri : "sqlite:" + path(); }
+  /// Of those who are not concerned.
+  std::string direct_uri() const { return in_postgres() ? server.uri() : uri(); }
+
+  TaskQueueOptions patient_for(std::chrono::milliseconds timeout) {
+    auto with = options(timeout);
+    with.sqlite.timeout = timeout;
+    return with;
+  }
+
+  void fall_silent() {
+    if (in_postgres()) return proxy.blackhole(true);
+    lock = connect_to(path());
+    OwnTransaction{lock.get()}.execute("BEGIN IMMEDIATE");
+  }
+  void speak() {
+    proxy.blackhole(false);
+    lock.reset();
+  }
+
+  const testing::TempDir dir;
+  SqliteConnection lock;
+};
+LEASEHOLD_BETWEEN_PROCESSES(WorkerSilenceTest);
+
+TEST_P(WorkerSilenceTest, EndsTrustAndTheHandlerIsTold) {
+  TaskQueue queue{uri(), patient_for(10s)};
+  Worker worker{queue, {.concurrency = 1, .lease = 3s, .wake_up = WakeUp::poll}};
+  Signal started;
+  Signal told;
+  worker.on("t", [&](Task& task) {
+    started.set();
+    EXPECT_TRUE(wait_for_stop(task.stop_token()));
+    EXPECT_EQ(task.stop_reason(), StopReason::lease_lost);
+    told.set();
+    EXPECT_EQ(task.progress("1"), LeaseWrite::stale) << "refused without the store";
+  });
+  TaskQueue direct{direct_uri()};
+  const auto task = direct.enqueue({.type = "t"});
+  const RunningWorker running{worker};
+  ASSERT_TRUE(started.wait());
+  fall_silent();
+  ASSERT_TRUE(told.wait());
+  // Trust ends before the lease: it can not have been taken back by then.
+  const auto seen = direct.get(task.id).value();
+  EXPECT_EQ(seen.state, TaskState::leased);
+  EXPECT_GT(seen.lease_expiry, std::chrono::system_clock::now() - 5s);
+  EXPECT_TRUE(eventually([&] { return worker.stats().stale_writes == 2; }));
+  speak();
+}
+
+TEST_P(WorkerSilenceTest, AStopKeepsItsCeiling) {
+  TaskQueue queue{uri(), patient_for(2s)};
   Worker worker{queue, {.concurrency = 1, .stop_grace = 500ms}};
   Signal started;
   worker.on("t", [&](Task& task) {
     started.set();
     EXPECT_TRUE(wait_for_stop(task.stop_token()));
   });
-  TaskQueue direct{server.uri()};
+  TaskQueue direct{direct_uri()};
   direct.enqueue({.type = "t"});
   RunningWorker running{worker};
   ASSERT_TRUE(started.wait());
-  proxy.blackhole(true);
+  fall_silent();
   const auto asked = steady_clock::now();
   running.stop();
   ASSERT_TRUE(running.ended());
   // Grace 0.5 s, 5 s for outcomes, command_timeout 2 s, connect_timeout 5 s.
   EXPECT_LT(steady_clock::now() - asked, 12500ms);
   EXPECT_EQ(log->count("outcomes not written"), 1);
-  proxy.blackhole(false);
+  speak();
 }
 
 }  // namespace

@@ -71,6 +71,39 @@ class OwnTransaction {
   sqlite3* sqlite_ = nullptr;
 };
 
+/// A connection of the test's own to a file; what it leaves open is rolled back.
+struct CloseSqlite {
+  void operator()(sqlite3* handle) const { sqlite3_close(handle); }
+};
+using SqliteConnection = std::unique_ptr<sqlite3, CloseSqlite>;
+inline SqliteConnection connect_to(const std::string& path) {
+  sqlite3* handle = nullptr;
+  sqlite3_open(path.c_str(), &handle);
+  sqlite3_busy_timeout(handle, 60'000);
+  return SqliteConnection{handle};
+}
+
+/// Runs statements in SQLite; returns the rows of the last one, columns separated by |. There
+/// leasehold.tasks is called task_queue.
+inline std::string run_sql(sqlite3* connection, std::string statements) {
+  const std::string name = "leasehold.tasks";
+  for (std::size_t at; (at = statements.find(name)) != std::string::npos;) {
+    statements.replace(at, name.size(), "task_queue");
+  }
+  std::string text;
+  const auto add_row = [](void* to, int columns, char** values, char**) {
+    std::string& all = *static_cast<std::string*>(to);
+    if (!all.empty()) all += '\n';
+    for (int i = 0; i < columns; ++i)
+      all += (i == 0 ? "" : "|") + std::string(values[i] ? values[i] : "");
+    return 0;
+  };
+  if (sqlite3_exec(connection, statements.c_str(), add_row, &text, nullptr) != SQLITE_OK) {
+    throw std::runtime_error(statements + ": " + sqlite3_errmsg(connection));
+  }
+  return text;
+}
+
 /// Empty tables for each test, in the store that is its parameter.
 class EveryStoreTest : public ::testing::TestWithParam<Store> {
  protected:
@@ -89,29 +122,15 @@ class EveryStoreTest : public ::testing::TestWithParam<Store> {
   static bool in_memory() { return GetParam() == Store::sqlite_memory; }
   static const std::string& uri() { return uri_; }
 
-  /// Runs statements from outside; returns the rows of the last one, columns separated by |. In
-  /// SQLite leasehold.tasks is called task_queue.
-  static std::string sql(std::string statements) {
+  /// With an option of libpq, or with the rights of another role: of PostgreSQL.
+  static std::string uri_with(const std::string& option) { return Postgres::uri_with(option); }
+  static std::string uri_as(const std::string& role) { return Postgres::uri_as(role); }
+
+  /// Runs statements from outside, as run_sql() does.
+  static std::string sql(const std::string& statements) {
     if (!outside_) return Postgres::sql(statements);
-    const std::string name = "leasehold.tasks";
-    for (std::size_t at; (at = statements.find(name)) != std::string::npos;) {
-      statements.replace(at, name.size(), "task_queue");
-    }
-    return outside_->write([&](sqlite::Connection& connection) {
-      std::string text;
-      const auto add_row = [](void* to, int columns, char** values, char**) {
-        std::string& all = *static_cast<std::string*>(to);
-        if (!all.empty()) all += '\n';
-        for (int i = 0; i < columns; ++i)
-          all += (i == 0 ? "" : "|") + std::string(values[i] ? values[i] : "");
-        return 0;
-      };
-      if (sqlite3_exec(connection.handle(), statements.c_str(), add_row, &text, nullptr) !=
-          SQLITE_OK) {
-        throw std::runtime_error(statements + ": " + sqlite3_errmsg(connection.handle()));
-      }
-      return text;
-    });
+    return outside_->write(
+        [&](sqlite::Connection& connection) { return run_sql(connection.handle(), statements); });
   }
   /// For sql(): whether a column is null, as t or f.
   static std::string is_null(const std::string& column) {
@@ -156,18 +175,8 @@ class EveryStoreTest : public ::testing::TestWithParam<Store> {
     }
   }
   /// Another connection to the file.
-  struct Close {
-    void operator()(sqlite3* handle) const { sqlite3_close(handle); }
-  };
-  using SqliteConnection = std::unique_ptr<sqlite3, Close>;
   static SqliteConnection connect() {
     return connect_to(uri().substr(std::string("sqlite:").size()));
-  }
-  static SqliteConnection connect_to(const std::string& path) {
-    sqlite3* handle = nullptr;
-    sqlite3_open(path.c_str(), &handle);
-    sqlite3_busy_timeout(handle, 60'000);
-    return SqliteConnection{handle};
   }
 
   static TaskLease lease_one(TaskQueue& queue, const std::string& type = "t",
@@ -184,6 +193,8 @@ class EveryStoreTest : public ::testing::TestWithParam<Store> {
   struct Postgres : TaskTest {
     using TaskTest::sql;
     using TaskTest::uri;
+    using TaskTest::uri_as;
+    using TaskTest::uri_with;
     void TestBody() override {}
   };
 

@@ -21,10 +21,7 @@ std::uint64_t info(const RedisEndpoint& redis, const std::string& section,
 }
 
 class LockKeepAliveTest : public OnEveryStoreOfItsOwn {};
-ON_TWO_STORES(LockKeepAliveTest);
-
-class LockHeartbeatTest : public OnEveryStoreOfItsOwn {};
-ON_EVERY_STORE(LockHeartbeatTest);
+ON_EVERY_STORE(LockKeepAliveTest);
 
 TEST_P(LockKeepAliveTest, ManyLocksAreKeptAliveByFewRoundTrips) {
   const auto events = std::make_shared<EventRecorder>();
@@ -34,7 +31,9 @@ TEST_P(LockKeepAliveTest, ManyLocksAreKeptAliveByFewRoundTrips) {
   {
     std::vector<Lock> locks;
     for (std::size_t i = 0; i < many; ++i) {
-      locks.push_back(client.acquire("lock" + std::to_string(i), {.ttl = 6s}).value());
+      locks.push_back(
+          client.acquire("lock" + std::to_string(i), {.ttl = 6s, .heartbeat_every = 500ms})
+              .value());
     }
     EXPECT_EQ(client.stats().heartbeats_active, many);
     const auto count_reads = [&] {
@@ -56,7 +55,7 @@ TEST_P(LockKeepAliveTest, ManyLocksAreKeptAliveByFewRoundTrips) {
   store.expect_nothing_left();
 }
 
-TEST_P(LockHeartbeatTest, NothingIsRenewedAfterItsRelease) {
+TEST_P(LockKeepAliveTest, NothingIsRenewedAfterItsRelease) {
   store.repeat_if_heartbeats_starved(1'500ms, [&] {
     const auto events = std::make_shared<EventRecorder>();
     LockClient client{store.uri(), as_new_runner(events)};
@@ -70,7 +69,7 @@ TEST_P(LockHeartbeatTest, NothingIsRenewedAfterItsRelease) {
   });
 }
 
-TEST_P(LockHeartbeatTest, SameNameAgainIsRenewedForItself) {
+TEST_P(LockKeepAliveTest, SameNameAgainIsRenewedForItself) {
   // Registered by acquisition: what was released must not take the next one's heartbeats along.
   store.repeat_if_heartbeats_starved(1'500ms, [&] {
     const auto events = std::make_shared<EventRecorder>();
@@ -88,7 +87,7 @@ TEST_P(LockHeartbeatTest, SameNameAgainIsRenewedForItself) {
   });
 }
 
-TEST_P(LockHeartbeatTest, WorksWhileTheHolderIsBlocked) {
+TEST_P(LockKeepAliveTest, WorksWhileTheHolderIsBlocked) {
   store.repeat_if_heartbeats_starved(1'500ms, [&] {
     const auto events = std::make_shared<EventRecorder>();
     LockClient client{store.uri(), as_new_runner(events)};

@@ -96,14 +96,13 @@ class LockLineFixture : public Store {
 class LockLineTest : public LockLineFixture<OnEveryStoreOfItsOwn> {};
 ON_EVERY_STORE(LockLineTest);
 
-/// Those that take long. Not in memory: there all share one mutex, which who looks without a pause
-/// keeps from the others.
+/// Those that take long.
 class LockLineRaceTest : public LockLineTest {
  protected:
   /// The embedded store has no messages on the way that could be overtaken: fewer will do.
   int times(int on_redis) const { return store.is_redis() ? on_redis : on_redis / 4; }
 };
-ON_TWO_STORES(LockLineRaceTest);
+ON_EVERY_STORE(LockLineRaceTest);
 
 /// What it costs Redis, and what is Redis' own.
 class RedisLockLineTest : public LockLineFixture<OnARedisOfItsOwn> {
@@ -195,7 +194,8 @@ TEST_P(LockLinePriorityTest, WaiterIsOvertakenByEightWhoCameLaterForEachStepAndN
 
 INSTANTIATE_TEST_SUITE_P(
     , LockLinePriorityTest,
-    ::testing::Combine(::testing::Values(StoreKind::redis, StoreKind::sqlite_memory),
+    ::testing::Combine(::testing::Values(StoreKind::redis, StoreKind::sqlite_memory,
+                                         StoreKind::sqlite_file),
                        ::testing::Values(Steps{0, 1}, Steps{-1, 0}, Steps{-1, 1}, Steps{97, 100})),
     [](const auto& tested) {
       return to_name(std::get<0>(tested.param)) + std::to_string(tested.index);
@@ -629,6 +629,64 @@ TEST_P(LockLineDriftTest, RepeatedShortTriesNeitherDelayTheOthersNorAddUp) {
     EXPECT_EQ(holder_of(client, name), "after");
     waiters[1].release();
   });
+}
+
+// ---- All data is lost. That costs those who wait a second or two and never a hang. The bound is
+// twice as long, for machines that are busy with other things, and longer by what this one stood
+// still.
+
+class LockLineDataLossTest : public LockLineTest {
+ protected:
+  std::chrono::milliseconds most_delay() {
+    return 4s + std::chrono::duration_cast<std::chrono::milliseconds>(stalls_.time_lost());
+  }
+
+  void expect_all_get_it_soon_after(Clock::time_point start) {
+    for (Waiter& waiter : waiters) {
+      EXPECT_TRUE(waiter.got_it());
+      EXPECT_LT(waiter.ended_at() - start, most_delay());
+    }
+  }
+
+ private:
+  StallWatch stalls_{100ms};
+};
+ON_EVERY_STORE(LockLineDataLossTest);
+
+TEST_P(LockLineDataLossTest, IsSurvived) {
+  hold();
+  join("a", {}, Then::pass);
+  join("b", {}, Then::pass);
+  store.lose_all_data();
+  expect_all_get_it_soon_after(Clock::now());
+}
+
+TEST_P(LockLineDataLossTest, WaitersComeBackToTheirPlaces) {
+  repeat_if_evicted([&] {
+    client.force_release(name);  // who has it after an attempt that failed
+    hold();
+    for (const char* id : {"a", "b", "c"}) join(id);
+    store.lose_all_data_and_occupy(name);
+    ASSERT_TRUE(eventually([&] { return line_length(client, name) == 3; }, most_delay()));
+    join("late");
+    client.force_release(name);
+    for (std::size_t i = 0; i < waiters.size(); ++i) {
+      EXPECT_EQ(holder_of(client, name), ids[i]);
+      waiters[i].release();
+    }
+  });
+}
+
+TEST_P(LockLineDataLossTest, NewcomersOfTheSameProcessDoNotHideThatTheOthersFellOutOfTheLine) {
+  hold();
+  join("a", {}, Then::pass);
+  join("b", {}, Then::pass);
+  store.lose_all_data_and_occupy(name);
+  // At once: before anybody has looked after the line.
+  start("newcomer", {}, Then::pass);
+  EXPECT_TRUE(eventually([&] { return line_length(client, name) == 3; }, most_delay()));
+  client.force_release(name);
+  expect_all_get_it_soon_after(Clock::now());
 }
 
 TEST_F(RedisLockLineTest, DeadWaiterFollowedByLivingOnesCostsThemNothing) {

@@ -47,8 +47,9 @@ class LockFixture : public Store {
 class LockTest : public LockFixture<OnEveryStore> {};
 ON_EVERY_STORE(LockTest);
 
-class SlowLockTest : public LockFixture<OnEveryStore> {};
-ON_TWO_STORES(SlowLockTest);
+/// For tests in which all data is lost.
+class LockDataLossTest : public LockFixture<OnEveryStoreOfItsOwn> {};
+ON_EVERY_STORE(LockDataLossTest);
 
 class RedisLockTest : public LockFixture<OnRedis> {};
 
@@ -116,11 +117,11 @@ TEST_P(LockTest, MoveAssignmentReleasesWhatWasHeld) {
   EXPECT_TRUE(lock.valid());
 }
 
-TEST_P(SlowLockTest, OutlivesItsClient) {
+TEST_P(LockTest, OutlivesItsClient) {
   store.repeat_if_heartbeats_starved(1'500ms, [&] {
     const auto before = events->count(LockEventType::heartbeat, name);
     auto short_lived = std::make_optional<LockClient>(store.uri(), as_new_runner(events));
-    Lock lock = short_lived->acquire(name, {.ttl = 1'500ms}).value();
+    Lock lock = short_lived->acquire(name, {.ttl = 1'500ms, .heartbeat_every = 100ms}).value();
     short_lived.reset();
     EXPECT_TRUE(events->wait_for(LockEventType::heartbeat, before + 2, name));
     EXPECT_TRUE(lock.valid());
@@ -271,7 +272,7 @@ TEST_P(LockTest, CancelledWhileWaitingReturnsAtOnce) {
   EXPECT_EQ(client.stats().failures, 1U);
 }
 
-TEST_P(SlowLockTest, StealStaleSparesAHolderThatSendsHeartbeats) {
+TEST_P(LockTest, StealStaleSparesAHolderThatSendsHeartbeats) {
   store.repeat_if_heartbeats_starved(3s, [&] {
     Lock lock = other.acquire(name, {.ttl = 3s}).value();
     // Without heartbeats it could be robbed after two of them, 2 s.
@@ -320,7 +321,7 @@ TEST_P(LockTest, StealStaleTakesFromASilentHolderWhoseTokenIsOutranked) {
   EXPECT_EQ(stolen.extend(), Ownership::held);
 }
 
-TEST_P(SlowLockTest, StealStaleSparesAHolderThatMayNotSendAnotherHeartbeat) {
+TEST_P(LockTest, StealStaleSparesAHolderThatMayNotSendAnotherHeartbeat) {
   // A heartbeat may be late by some 300 ms at most.
   store.repeat_if_stalled(100ms, [&] {
     // max_hold ends the lease of the grant itself, or that of the first heartbeat.
@@ -351,7 +352,7 @@ TEST_P(LockTest, ForceTakesFromALivingHolderAndTellsIt) {
 
 // --- Keep-alive --------------------------------------------------------------------------------
 
-TEST_P(SlowLockTest, HeartbeatsKeepItBeyondItsTtl) {
+TEST_P(LockTest, HeartbeatsKeepItBeyondItsTtl) {
   store.repeat_if_heartbeats_starved(1'500ms, [&] {
     const auto before = events->count(LockEventType::heartbeat);
     Lock lock = client.acquire(name, {.ttl = 1'500ms}).value();
@@ -360,6 +361,7 @@ TEST_P(SlowLockTest, HeartbeatsKeepItBeyondItsTtl) {
     EXPECT_TRUE(events->wait_for(LockEventType::heartbeat, before + 4));
     EXPECT_TRUE(lock.valid());
     EXPECT_GT(lock.valid_until(), first);
+    EXPECT_FALSE(other.acquire(name, {.on_conflict = OnConflict::fail_fast}));
     EXPECT_GE(client.stats().heartbeats, before + 4);
     EXPECT_EQ(lock.release(), Release::done);
     EXPECT_EQ(client.stats().heartbeats_active, 0U);
@@ -412,7 +414,7 @@ TEST_P(LockTest, ExtendAsksEvenRightAfterTheGrant) {
   EXPECT_EQ(lock.loss_reason(), LossReason::vanished);
 }
 
-TEST_P(SlowLockTest, MaxHoldEndsALockThatIsKeptAlive) {
+TEST_P(LockTest, MaxHoldEndsALockThatIsKeptAlive) {
   store.repeat_if_heartbeats_starved(1'500ms, [&] {
     const auto before = client.stats().heartbeats;
     Lock lock = client.acquire(name, {.ttl = 1'500ms, .max_hold = 2'500ms}).value();
@@ -590,7 +592,7 @@ TEST_P(LockTest, NextHolderLearnsOfTheOneThatVanished) {
   EXPECT_EQ(next.stats().stale_seen, 1U);
 }
 
-TEST_P(SlowLockTest, RecordOfAVanishedHolderIsGoneByItself) {
+TEST_P(LockTest, RecordOfAVanishedHolderIsGoneByItself) {
   auto options = as_new_runner();
   options.keep_stale_records = 1s;
   LockClient forgetful{store.uri(), options};
@@ -771,20 +773,53 @@ TEST_P(LockTest, ObserverIsToldOfALoss) {
   EXPECT_EQ(events->types().back(), LockEventType::releasing);
 }
 
+// --- Losses that others cause (L3, L4) ---------------------------------------------------------
+
+TEST_P(LockTest, DeletionFromOutsideIsToldToTheHolderAndNotUndone) {
+  ASSERT_TRUE(store.listens(client, name));  // who begins to listen looks at once
+  Lock lock = client.acquire(name, {.heartbeat_every = 100ms}).value();
+  store.delete_lock(name);
+  EXPECT_TRUE(fires(lock.lost()));
+  EXPECT_EQ(lock.loss_reason(), LossReason::vanished);
+  EXPECT_FALSE(store.has_lock(name));
+  EXPECT_EQ(lock.extend(), Ownership::lost);
+  EXPECT_EQ(lock.release(), Release::was_lost);
+}
+
+TEST_P(LockTest, DeletionFromOutsideIsSeenByRelease) {
+  Lock lock = client.acquire(name).value();
+  store.delete_lock(name);
+  EXPECT_EQ(lock.release(), Release::was_lost);
+}
+
+TEST_P(LockTest, ReleaseOfALockThatSomebodyElseHasLeavesItAlone) {
+  Lock lock = client.acquire(name).value();
+  Lock forced = other.acquire(name, {.on_conflict = OnConflict::force}).value();
+  EXPECT_EQ(lock.release(), Release::was_lost);
+  EXPECT_EQ(forced.extend(), Ownership::held);
+}
+
+TEST_P(LockDataLossTest, IsToldToTheHolderAndIsANewBeginningForAll) {
+  ASSERT_TRUE(store.listens(client, name));  // who begins to listen looks at once
+  Lock lock = client.acquire(name, {.heartbeat_every = 100ms}).value();
+  store.lose_all_data();
+  EXPECT_TRUE(fires(lock.lost()));
+  EXPECT_EQ(lock.loss_reason(), LossReason::vanished);
+  EXPECT_FALSE(store.has_lock(name)) << "taken again silently";
+  const Lock next = other.acquire(name).value();
+  EXPECT_GT(next.token(), lock.token());
+  EXPECT_FALSE(client.acquire(name, {.on_conflict = OnConflict::fail_fast}));
+}
+
 // --- Loss callbacks ----------------------------------------------------------------------------
 
-template <class Base>
-class LossCallbackFixture : public Base {
+class LossCallbackTest : public LockTest {
  protected:
   static LockOptions soon_lost(std::function<void(const LockLoss&)> on_lost) {
     return {.ttl = 50ms, .heartbeat = Heartbeat::manual, .on_lost = std::move(on_lost)};
   }
 };
-
-class LossCallbackTest : public LossCallbackFixture<LockTest> {};
 ON_EVERY_STORE(LossCallbackTest);
-
-class RedisLossCallbackTest : public LossCallbackFixture<RedisLockTest> {};
 
 TEST_P(LossCallbackTest, ComesOnceAfterTheTokenFired) {
   std::stop_token lost;
@@ -825,11 +860,11 @@ TEST_P(LossCallbackTest, DoesNotComeOnRelease) {
   EXPECT_EQ(calls, 0);
 }
 
-TEST_F(RedisLossCallbackTest, ThatBlocksDelaysNoRenewal) {
+TEST_P(LossCallbackTest, ThatBlocksDelaysNoRenewal) {
   store.repeat_if_heartbeats_starved(1'500ms, [&] {
     Gate blocked;
     Gate end;
-    Lock kept = client.acquire(name + "-kept", {.ttl = 1'500ms}).value();
+    Lock kept = client.acquire(name + "-kept", {.ttl = 1'500ms, .heartbeat_every = 100ms}).value();
     const Lock lost = client
                           .acquire(name, soon_lost([=](const LockLoss&) {
                                      blocked.open();

@@ -233,27 +233,30 @@ TEST_P(TaskConcurrencyTest, ACrashInTheLastAttemptIsDead) {
 }
 
 // Each would hold the key that the other one wants next.
-TEST_F(TaskLocksTest, BatchesWithTheSameKeysInAnyOrderDoNotDeadlock) {
+TEST_P(TaskConcurrencyTest, BatchesWithTheSameKeysInAnyOrderDoNotDeadlock) {
   TaskQueue queue{uri()};
-  pqxx::connection connection{uri()};
-  pqxx::work transaction{connection};
-  enqueue_in(transaction, queue, {.type = "t", .unique_key = "a"});
   std::vector<Enqueued> answers;
-  {
-    std::jthread other([&] {
+  std::jthread other;
+  in_transaction(queue, [&](const OwnTransaction& transaction) {
+    transaction.enqueue_in(queue, NewTask{.type = "t", .unique_key = "a"});
+    other = std::jthread([&] {
       answers = queue.enqueue(std::vector<NewTask>{{.type = "t", .unique_key = "c"},
                                                    {.type = "t"},
                                                    {.type = "t", .unique_key = "b"},
                                                    {.type = "t", .unique_key = "a"}});
     });
-    EXPECT_TRUE(eventually([&] {
-      return sql("SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query "
-                 "LIKE '%leasehold enqueue%' AND datname = current_database()") == "1";
-    }));
-    EXPECT_NO_THROW(enqueue_in(transaction, queue, {.type = "t", .unique_key = "b"}));
-    transaction.commit();
+    if (in_postgres()) {
+      EXPECT_TRUE(eventually([&] {
+        return sql("SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query "
+                   "LIKE '%leasehold enqueue%' AND datname = current_database()") == "1";
+      }));
+    }
+    EXPECT_NO_THROW(transaction.enqueue_in(queue, NewTask{.type = "t", .unique_key = "b"}));
+  });
+  other.join();
+  if (in_postgres()) {
+    EXPECT_EQ(queue.stats().retries, 0U);
   }
-  EXPECT_EQ(queue.stats().retries, 0U);
   ASSERT_EQ(answers.size(), 4U);
   using Outcome = Enqueued::Outcome;
   EXPECT_EQ(answers[0].outcome, Outcome::added);
@@ -329,9 +332,8 @@ TEST_P(TaskConcurrencyTest, AUniqueKeyRacesWithItsCompletion) {
 }
 
 // Small completions of several threads are made as one statement, whose answer names ids only.
-TEST_F(TaskLocksTest, AStaleCompletionBesideTheRightOneIsRefused) {
+TEST_P(TaskConcurrencyTest, AStaleCompletionBesideTheRightOneIsRefused) {
   TaskQueue queue{uri()};
-  pqxx::connection connection{uri()};
   for (int round = 0; round < 5; ++round) {
     const TaskId task = queue.enqueue({.type = "t"}).id;
     TaskLease stale = lease_one(queue);
@@ -342,20 +344,24 @@ TEST_F(TaskLocksTest, AStaleCompletionBesideTheRightOneIsRefused) {
     TaskLease first = lease_one(queue, "first");
 
     // While the completion of the first one waits for its row, the other two gather.
-    pqxx::work blocking{connection};
-    blocking.exec("SELECT FROM leasehold.tasks WHERE type = 'first' FOR UPDATE");
     LeaseWrite of_stale{};
     LeaseWrite of_current{};
-    {
-      const std::jthread one([&] { EXPECT_EQ(first.complete(), LeaseWrite::accepted); });
-      ASSERT_TRUE(eventually([&] {
-        return sql("SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'") == "1";
-      }));
-      const std::jthread two([&] { of_stale = stale.complete(); });
-      const std::jthread three([&] { of_current = current.complete(); });
+    std::vector<std::jthread> completing;
+    in_transaction(queue, [&](const OwnTransaction& blocking) {
+      if (in_postgres()) {
+        blocking.execute("SELECT FROM leasehold.tasks WHERE type = 'first' FOR UPDATE");
+      }
+      completing.emplace_back([&] { EXPECT_EQ(first.complete(), LeaseWrite::accepted); });
+      if (in_postgres()) {
+        EXPECT_TRUE(eventually([&] {
+          return sql("SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'") == "1";
+        }));
+      }
+      completing.emplace_back([&] { of_stale = stale.complete(); });
+      completing.emplace_back([&] { of_current = current.complete(); });
       std::this_thread::sleep_for(50ms);  // to gather; if they do not, there is nothing to see
-      blocking.commit();
-    }
+    });
+    completing.clear();
     EXPECT_EQ(of_stale, LeaseWrite::stale);
     EXPECT_EQ(of_current, LeaseWrite::accepted);
     sql("DELETE FROM leasehold.tasks");

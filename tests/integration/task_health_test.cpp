@@ -3,6 +3,7 @@
 
 #include "every_store_fixture.hpp"
 #include "sqlite/machine_clock.hpp"
+#include "tests/support/refusal_of.hpp"
 
 namespace leasehold {
 namespace {
@@ -177,12 +178,7 @@ TEST_F(ServerHealthTest, AUserWithoutRightsOnOthersStillGetsTheRest) {
 
 TEST_F(ServerHealthTest, WithoutTablesItIsNoSchema) {
   sql("DROP SCHEMA leasehold CASCADE");
-  try {
-    queue.health();
-    FAIL();
-  } catch (const ServerRefused& refused) {
-    EXPECT_EQ(refused.reason(), ServerRefused::Reason::no_schema);
-  }
+  EXPECT_EQ(testing::refusal_of([&] { queue.health(); }), ServerRefused::Reason::no_schema);
 }
 
 TEST_F(ServerHealthTest, WhereDoesNotSayThePassword) {

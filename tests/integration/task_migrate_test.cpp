@@ -8,24 +8,13 @@
 #include "every_store_fixture.hpp"
 #include "task_fixture.hpp"
 #include "tests/support/process.hpp"
+#include "tests/support/refusal_of.hpp"
 
 namespace leasehold {
 namespace {
 
+using testing::refusal_of;
 using Reason = ServerRefused::Reason;
-
-/// The reason for which a call is refused; its message contains the words.
-template <typename Call>
-Reason refusal_of(Call&& call, const std::string& words) {
-  try {
-    call();
-  } catch (const ServerRefused& error) {
-    EXPECT_NE(std::string(error.what()).find(words), std::string::npos) << error.what();
-    return error.reason();
-  }
-  ADD_FAILURE() << "not refused";
-  return Reason::other;
-}
 
 /// What holds wherever the tables are.
 class MigrateTest : public TaskTest, public ::testing::WithParamInterface<Store> {

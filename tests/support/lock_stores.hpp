@@ -180,9 +180,26 @@ class LockStoreUnderTest {
     if (own_) own_->command({"FLUSHALL"});
     if (kind_ == StoreKind::sqlite_file) std::filesystem::remove(file());
     if (kind_ == StoreKind::sqlite_memory) {
-      change<remove_holders>("");
-      change<remove_token>("");
+      database_->write([](sqlite::Transaction& transaction) {
+        transaction.execute(remove_claims);
+        transaction.execute(remove_tokens);
+      });
     }
+  }
+  /// The same, and somebody has this lock, which was held: in one step, so that nobody gets in
+  /// between.
+  void lose_all_data_and_occupy(const std::string& name) const {
+    if (own_) {
+      own_->command({"EVAL",
+                     "redis.call('FLUSHALL') redis.call('SET', KEYS[1], 'somebody', 'PX', 60000)",
+                     "1", key_of(name)});
+      return;
+    }
+    database_->write([&](sqlite::Transaction& transaction) {
+      transaction.execute(remove_others, name);
+      transaction.execute(occupy, name, random_hex(16));
+      transaction.execute(remove_tokens);
+    });
   }
 
   /// Nothing but tokens, which are forgotten in the end, may be left of locks that nobody holds.
@@ -216,9 +233,14 @@ class LockStoreUnderTest {
                                         "UPDATE lock_claims SET ends = ends - ?2, gone = gone - ?2 "
                                         "WHERE name = ?1 AND state = 'held'"};
   static constexpr EmbeddedText remove_holders{
-      "", "", "DELETE FROM lock_claims WHERE (name = ?1 OR ?1 = '') AND state <> 'waiting'"};
-  static constexpr EmbeddedText remove_token{"", "",
-                                             "DELETE FROM lock_tokens WHERE name = ?1 OR ?1 = ''"};
+      "", "", "DELETE FROM lock_claims WHERE name = ?1 AND state <> 'waiting'"};
+  static constexpr EmbeddedText remove_token{"", "", "DELETE FROM lock_tokens WHERE name = ?1"};
+  static constexpr EmbeddedText remove_claims{"", "", "DELETE FROM lock_claims"};
+  static constexpr EmbeddedText remove_tokens{"", "", "DELETE FROM lock_tokens"};
+  static constexpr EmbeddedText remove_others{
+      "", "", "DELETE FROM lock_claims WHERE name <> ?1 OR state <> 'held'"};
+  static constexpr EmbeddedText occupy{
+      "", "", "UPDATE lock_claims SET owner = ?2, client = '' WHERE name = ?1"};
 
   template <const EmbeddedText& sql>
   std::int64_t number(const std::string& name) const {
@@ -272,8 +294,7 @@ inline std::string name_of_store(const ::testing::TestParamInfo<StoreKind>& info
       ::testing::Values(StoreKind::redis, StoreKind::sqlite_memory, StoreKind::sqlite_file), \
       ::leasehold::testing::name_of_store)
 
-/// For tests with several processes, which share no memory, and for those that have to let seconds
-/// pass.
+/// For tests with several processes, which share no memory.
 #define ON_TWO_STORES(Fixture)                                                                     \
   INSTANTIATE_TEST_SUITE_P(, Fixture, ::testing::Values(StoreKind::redis, StoreKind::sqlite_file), \
                            ::leasehold::testing::name_of_store)

@@ -12,6 +12,7 @@
 
 #include "leasehold/errors.hpp"
 #include "tests/support/message_of.hpp"
+#include "tests/support/refusal_of.hpp"
 #include "tests/support/temp_dir.hpp"
 
 namespace leasehold::sqlite {
@@ -60,14 +61,7 @@ std::int64_t count(Database& database) {
 }
 
 Reason reason_of(const std::string& uri, const OpenOptions& options = options_with(one_migration)) {
-  try {
-    open(uri, options);
-  } catch (const ServerRefused& error) {
-    EXPECT_TRUE(contains(error.what(), uri)) << error.what();
-    return error.reason();
-  }
-  ADD_FAILURE() << "opened";
-  return Reason::other;
+  return leasehold::testing::refusal_of([&] { open(uri, options); }, uri);
 }
 
 class SqliteDatabaseTest : public ::testing::Test {

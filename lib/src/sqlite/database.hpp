@@ -3,7 +3,6 @@
 #include <atomic>
 #include <chrono>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <span>
 #include <string>
@@ -15,6 +14,7 @@
 #include "sqlite/connection.hpp"
 #include "sqlite/hub.hpp"
 #include "sqlite/sqlite_uri.hpp"
+#include "support/fair_mutex.hpp"
 
 namespace leasehold::sqlite {
 
@@ -150,7 +150,7 @@ class Database {
   const std::shared_ptr<std::atomic<std::uint64_t>> busy_retries_;
   int version_found_ = 0;  // written by the constructor
 
-  std::mutex mutex_;
+  FairMutex mutex_;  // threads that use it without a pause do not keep it from the others
   // Protected by mutex_:
   std::unique_ptr<Connection> connection_;
   std::vector<OpenOptions> stores_;
