@@ -10,7 +10,7 @@ namespace leasehold {
 
 /// A mutex that a thread which takes it again and again keeps from nobody. As a rule whoever comes
 /// first when it is free gets it: handing it over each time would cost a change of threads each
-/// time. But every half a millisecond it is handed over, to who has waited longest.
+/// time. But every two milliseconds it is handed over, to who has waited longest.
 ///
 /// For what is held for microseconds: it costs a little more than a std::mutex.
 class FairMutex {
@@ -54,7 +54,7 @@ class FairMutex {
 
  private:
   using Clock = std::chrono::steady_clock;
-  static constexpr std::chrono::microseconds patience{500};
+  static constexpr std::chrono::microseconds patience{2'000};
 
   struct Waiter {
     const Clock::time_point since = Clock::now();
