@@ -1,12 +1,12 @@
 -- release: gives a lock back if it is still the caller's, takes it out of the line if it waits
 -- there, and hands the lock to the next in line. Repeating it is safe.
 --
--- KEYS[1] lock, KEYS[2] line: see include/line.lua
+-- KEYS as in include/line.lua
 -- ARGV[1] owner  32 hex digits
 --
 -- Reply: 1 released, 0 nobody holds it, -1 somebody else does; {that, evicted} if there is a line
 local holds_it = redis.call('GETRANGE', KEYS[1], '0', '32') == ARGV[1] .. '='
-if holds_it and redis.call('EXISTS', KEYS[2]) == 0 then
+if holds_it and redis.call('EXISTS', KEYS[3]) == 0 then
   redis.call('DEL', KEYS[1])
   return 1
 end

@@ -6,7 +6,7 @@
 -- Reply: {value, its pttl, the counter or '0', s, µs, number of shared holders, of waiters,
 --         [owner, record, end of lease in ms, ...], [waiter as in the book, ...]}, or nil if free;
 -- s and µs are the server's time
-local lock, line, fence, book, holders = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
+local lock, fence, line, book, holders = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
 
 local value = redis.call('GET', lock)
 if not value then

@@ -3,8 +3,8 @@
 -- KEYS[1] lock     string: owner (32 hex digits), state, then the holder's record as JSON; the key
 --                  outlives the lease by record.linger ms. State '=': held. '?': granted to a
 --                  waiter that has not confirmed yet. An owner of zeros: held by `holders`.
--- KEYS[2] line     sorted set: owners of waiters; the lowest score is next
--- KEYS[3] fence    counter: the token of the latest exclusive grant; expires
+-- KEYS[2] fence    counter: the token of the latest exclusive grant; expires
+-- KEYS[3] line     sorted set: owners of waiters; the lowest score is next
 -- KEYS[4] book     hash: w:<owner> a waiter, h:<owner> state and record of a shared holder,
 --                  p:<owner> when the key of a holder that vanished would have gone, server ms,
 --                  and its value: left to this waiter, which was granted the lock,
@@ -12,12 +12,7 @@
 --                  one, and when, server ms,
 --                  #seq the latest place in the line, #limit the number of permits
 -- KEYS[5] holders  sorted set: owners of shared holders by the end of their lease, server ms
---
--- Each key that a call names costs Redis a quarter of a µs, so release, which as a rule meets nobody
--- who waits, names only the first two. All are on one node: they share the hash tag.
-local lock, line = KEYS[1], KEYS[2]
-local fence, book = KEYS[3] or lock .. ':fence', KEYS[4] or lock .. ':book'
-local holders = KEYS[5] or lock .. ':holders'
+local lock, fence, line, book, holders = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
 
 local claim_ms = 1000        -- how long a waiter has to confirm what it was granted
 local answer_ms = 400        -- how long one has to answer when it is asked whether it lives

@@ -253,6 +253,26 @@ BEGIN
 END
 $$;
 
+-- Locks those leases that are still the caller's and that nobody else has locked: whoever writes them then
+-- waits for nobody.
+CREATE FUNCTION "leasehold".lock_leases(ids bigint[], versions bigint[])
+RETURNS TABLE (id bigint, version bigint)
+LANGUAGE plpgsql
+SET plan_cache_mode = force_generic_plan
+SET enable_seqscan = off
+SET enable_bitmapscan = off
+SET enable_hashjoin = off
+SET enable_mergejoin = off
+AS $$
+BEGIN
+  RETURN QUERY
+  SELECT t.id, t.version
+  FROM unnest(lock_leases.ids, lock_leases.versions) AS mine (id, version)
+  JOIN "leasehold".tasks t ON t.id = mine.id AND t.version = mine.version
+  FOR UPDATE OF t SKIP LOCKED;
+END
+$$;
+
 -- Counts tasks by type and state, reading at most `at_most` + 1 index entries of each; leased ones are
 -- few and counted all. sql/queries/counts.sql calls it. A function for the same reason as lease(): the
 -- planner would rather read the whole table.

@@ -1,10 +1,17 @@
--- complete.sql and lease.sql in one statement. In this order: leasing never waits for anybody, so it is
--- no part of a deadlock.
+-- complete.sql and lease.sql in one statement. A lease must not wait for a row that somebody has locked: such
+-- a task is left as it is, as if its lease were not the caller's, who has to ask again.
 --   $1 to $8 as in lease.sql   $9 to $11 as $1 to $3 in complete.sql
 -- Reply: the ids that were completed, with nulls beside them; then the tasks that were leased.
 SELECT done.id, NULL AS version, NULL AS type, NULL AS priority, NULL AS payload, NULL AS progress,
        NULL AS attempts, NULL AS max_attempts, NULL AS crash_count, NULL AS run_at
-FROM "leasehold".complete($9::bigint[], $10::bigint[], $11::json[]) AS done (id)
+FROM (
+  SELECT array_agg(locked.id ORDER BY locked.id) AS ids, array_agg(locked.version ORDER BY locked.id) AS versions,
+         array_agg(asked.result ORDER BY locked.id) AS results
+  FROM "leasehold".lock_leases($9::bigint[], $10::bigint[]) AS locked
+  JOIN unnest($9::bigint[], $10::bigint[], $11::json[]) AS asked (id, version, result)
+    ON asked.id = locked.id AND asked.version = locked.version
+) AS mine
+CROSS JOIN "leasehold".complete(mine.ids, mine.versions, mine.results) AS done (id)
 UNION ALL
 SELECT id, version, type, priority, payload, progress, attempts, max_attempts, crash_count, run_at
 FROM "leasehold".lease(

@@ -103,6 +103,10 @@ TEST_F(TaskPlansTest, CompleteAndDelete) {
   expect_index(plans_inside("SELECT leasehold.complete_and_delete('{3,5,7}', '{1,1,1}')"),
                "tasks_pkey");
 }
+TEST_F(TaskPlansTest, LockLeases) {
+  expect_index(plans_inside("SELECT count(*) FROM leasehold.lock_leases('{3,5,7}', '{1,1,1}')"),
+               "tasks_pkey");
+}
 TEST_F(TaskPlansTest, Release) {
   expect_index(plan_of("release.sql", ids, versions, nullptr), "tasks_pkey");
 }

@@ -43,13 +43,19 @@ std::vector<LeasedTask> Claims::lease(const LeaseRequest& request, Companion* co
   try {
     run_for_the_rest(round);
   } catch (const Error&) {
-    // What was leased before would wait out its lease and count a crash, and the companion has
-    // been served. Who is in trouble hears of it with the next call.
+    // What was leased before would wait out its lease and count a crash. Who is in trouble hears of
+    // it with the next call.
     if (round.tasks.empty() && !companion) throw;
+    if (round.tasks.empty()) companion->error = std::current_exception();
   }
   std::sort(round.tasks.begin(), round.tasks.end(),
             [](const auto& a, const auto& b) { return place_of(a) < place_of(b); });
   return std::move(round.tasks);
+}
+
+bool Claims::is_quick(const LeaseRequest& request) {
+  return std::all_of(request.types.begin(), request.types.end(),
+                     [&](const auto& type) { return floors_.full_scan_is_cheap(type); });
 }
 
 void Claims::run_for_the_rest(Round& round) {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <exception>
 #include <span>
 #include <string>
 #include <vector>
@@ -22,10 +23,14 @@ class Claims {
     const Statement& statement;    ///< lease_and_complete or lease_and_delete
     Params params;                 ///< of the completions
     std::vector<TaskId> accepted;  ///< the answer
+    std::exception_ptr error;      ///< of the lease, if nothing was leased: not of the completions
   };
 
   /// By priority, then run_at, then id.
   std::vector<LeasedTask> lease(const LeaseRequest& request, Companion* companion = nullptr);
+
+  /// False if looking from the head takes long: nobody should have to wait for it.
+  bool is_quick(const LeaseRequest& request);
 
   /// Something of this type went back to an earlier place.
   void forget(const std::string& type) { floors_.forget(type); }

@@ -111,8 +111,10 @@ PostgresTaskStore::PostgresTaskStore(PostgresUri uri, const TaskQueueOptions& op
       channel_(options.notify == Notify::on ? std::optional(options.postgres.schema)
                                             : std::nullopt),
       claims_(pool_, options.postgres.schema),
-      small_calls_(most_under_way(options.postgres.connections), may_go_together,
-                   [this](auto calls) { run(calls); }) {}
+      small_calls_(
+          most_under_way(options.postgres.connections),
+          [this](auto chosen, const SmallCall& next) { return may_go_together(chosen, next); },
+          [this](auto calls) { run(calls); }) {}
 
 const Statement& PostgresTaskStore::enqueue_statement(std::span<const NewTask> tasks) const {
   const bool keys =
@@ -174,9 +176,11 @@ std::vector<Enqueued> PostgresTaskStore::enqueue_in(pqxx::transaction_base& tran
 
 std::vector<LeasedTask> PostgresTaskStore::lease(const LeaseRequest& request) {
   if (request.limit >= small) return claims_.lease(request);
-  SmallCall call = LeaseCall{request, {}};
+  SmallCall call = LeaseCall{request, {}, {}};
   small_calls_.submit(call);
-  return std::move(std::get<LeaseCall>(call).tasks);
+  auto& lease = std::get<LeaseCall>(call);
+  if (lease.error) std::rethrow_exception(lease.error);
+  return std::move(lease.tasks);
 }
 
 std::vector<TaskId> PostgresTaskStore::extend(std::span<const LeaseKey> keys,
@@ -188,25 +192,50 @@ std::vector<TaskId> PostgresTaskStore::extend(std::span<const LeaseKey> keys,
 }
 
 std::vector<TaskId> PostgresTaskStore::complete(std::span<const FinishedTask> tasks, Keep keep) {
-  SmallCall call = CompleteCall{tasks, keep, {}};
-  if (tasks.size() >= small) {
-    SmallCall* const alone = &call;
-    run({&alone, 1});
-  } else {
-    small_calls_.submit(call);
+  if (tasks.size() >= small) return complete_alone(tasks, keep);
+  SmallCall small_call = CompleteCall{tasks, keep, {}};
+  small_calls_.submit(small_call);
+  auto& call = std::get<CompleteCall>(small_call);
+  if (call.beside_a_lease && call.accepted.size() < tasks.size()) complete_what_was_left_out(call);
+  return std::move(call.accepted);
+}
+
+std::vector<TaskId> PostgresTaskStore::complete_alone(std::span<const FinishedTask> tasks,
+                                                      Keep keep) {
+  const auto& statement =
+      keep == Keep::yes ? statements_.complete : statements_.complete_and_delete;
+  return to_ids(pool_.run(statement, completion_params(tasks, keep)));
+}
+
+/// Either its lease is not the caller's any more, or somebody had locked it: then we wait.
+void PostgresTaskStore::complete_what_was_left_out(CompleteCall& call) {
+  std::vector<FinishedTask> left_out;
+  std::copy_if(call.tasks.begin(), call.tasks.end(), std::back_inserter(left_out),
+               [&](const FinishedTask& task) {
+                 return std::find(call.accepted.begin(), call.accepted.end(), task.key.id) ==
+                        call.accepted.end();
+               });
+  try {
+    const auto accepted = complete_alone(left_out, call.keep);
+    call.accepted.insert(call.accepted.end(), accepted.begin(), accepted.end());
+  } catch (const Error& error) {
+    if (call.accepted.empty()) throw;
+    throw OutcomeUnknown(error.what());  // the others are completed
   }
-  return std::move(std::get<CompleteCall>(call).accepted);
 }
 
 bool PostgresTaskStore::may_go_together(std::span<SmallCall* const> chosen, const SmallCall& next) {
   if (chosen.size() >= small) return false;
+  const auto leases = only<LeaseCall>(chosen);
+  const auto completions = only<CompleteCall>(chosen);
   if (const auto* lease = std::get_if<LeaseCall>(&next)) {
-    const auto others = only<LeaseCall>(chosen);
-    if (others.empty()) return true;
-    const LeaseRequest& first = others.front()->request;
+    if (leases.empty()) return claims_.is_quick(lease->request);
+    const LeaseRequest& first = leases.front()->request;
     return first.worker == lease->request.worker && first.duration == lease->request.duration &&
            first.types == lease->request.types;
   }
+  // It stays locked until the lease is done, and its renewal would wait for that.
+  if (completions.empty()) return claims_.is_quick(leases.front()->request);
   const auto& completion = std::get<CompleteCall>(next);
   // The answer names ids: two versions of one task could not be told apart.
   const auto fits = [&](const CompleteCall* other) {
@@ -216,8 +245,7 @@ bool PostgresTaskStore::may_go_together(std::span<SmallCall* const> chosen, cons
                                 [&](const auto& mine) { return mine.key.id == task.key.id; });
            });
   };
-  const auto others = only<CompleteCall>(chosen);
-  return std::all_of(others.begin(), others.end(), fits);
+  return std::all_of(completions.begin(), completions.end(), fits);
 }
 
 /// All want the same.
@@ -241,7 +269,7 @@ void PostgresTaskStore::share_out(std::vector<LeasedTask> tasks,
 }
 
 /// In order of id, as the statements want them.
-std::vector<FinishedTask> PostgresTaskStore::all_of(std::span<CompleteCall* const> calls) {
+std::vector<FinishedTask> PostgresTaskStore::tasks_of(std::span<CompleteCall* const> calls) {
   std::vector<FinishedTask> all;
   for (const CompleteCall* call : calls) {
     all.insert(all.end(), call->tasks.begin(), call->tasks.end());
@@ -272,17 +300,22 @@ void PostgresTaskStore::run(std::span<SmallCall* const> calls) {
     share_out(claims_.lease(sum_of(leases)), leases);
     return;
   }
-  const bool keeps = completions.front()->keep == Keep::yes;
-  Params params = completion_params(all_of(completions), completions.front()->keep);
+  const Keep keep = completions.front()->keep;
+  const auto finished = tasks_of(completions);
   if (leases.empty()) {
-    const auto& statement = keeps ? statements_.complete : statements_.complete_and_delete;
-    share_out(to_ids(pool_.run(statement, params)), completions);
+    share_out(complete_alone(finished, keep), completions);
     return;
   }
-  const auto& statement = keeps ? statements_.lease_and_complete : statements_.lease_and_delete;
-  Claims::Companion companion{statement, std::move(params), {}};
-  share_out(claims_.lease(sum_of(leases), &companion), leases);
+  Claims::Companion companion{
+      keep == Keep::yes ? statements_.lease_and_complete : statements_.lease_and_delete,
+      completion_params(finished, keep),
+      {},
+      {}};
+  auto leased = claims_.lease(sum_of(leases), &companion);
+  share_out(std::move(leased), leases);
+  for (LeaseCall* call : leases) call->error = companion.error;
   share_out(std::move(companion.accepted), completions);
+  for (CompleteCall* call : completions) call->beside_a_lease = true;
 }
 
 LeaseWrite PostgresTaskStore::complete_in(pqxx::transaction_base& transaction,

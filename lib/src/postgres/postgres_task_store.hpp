@@ -1,5 +1,6 @@
 #pragma once
 
+#include <exception>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -62,17 +63,21 @@ class PostgresTaskStore : public TaskStore {
   struct LeaseCall {
     const LeaseRequest& request;
     std::vector<LeasedTask> tasks;
+    std::exception_ptr error;
   };
   struct CompleteCall {
     std::span<const FinishedTask> tasks;
     Keep keep;
     std::vector<TaskId> accepted;
+    bool beside_a_lease = false;  ///< then what somebody has locked was left out
   };
   using SmallCall = std::variant<LeaseCall, CompleteCall>;
 
-  static bool may_go_together(std::span<SmallCall* const> chosen, const SmallCall& next);
+  bool may_go_together(std::span<SmallCall* const> chosen, const SmallCall& next);
+  std::vector<TaskId> complete_alone(std::span<const FinishedTask> tasks, Keep keep);
+  void complete_what_was_left_out(CompleteCall& call);
   static LeaseRequest sum_of(std::span<LeaseCall* const> calls);
-  static std::vector<FinishedTask> all_of(std::span<CompleteCall* const> calls);
+  static std::vector<FinishedTask> tasks_of(std::span<CompleteCall* const> calls);
   static void share_out(std::vector<LeasedTask> tasks, std::span<LeaseCall* const> calls);
   static void share_out(std::vector<TaskId> accepted, std::span<CompleteCall* const> calls);
   void run(std::span<SmallCall* const> calls);

@@ -1,7 +1,6 @@
 #pragma once
 
 #include <array>
-#include <span>
 #include <string>
 #include <string_view>
 
@@ -26,10 +25,6 @@ class LockKeys {
   LockKeys& operator=(const LockKeys&) = delete;
 
   const std::array<std::string_view, 5>& all() const noexcept { return all_; }
-  /// Those that release names; see lua/include/line.lua.
-  std::span<const std::string_view> lock_and_line() const noexcept {
-    return std::span(all_).first(2);
-  }
   std::string_view lock() const noexcept { return all_[0]; }
   std::string_view book() const noexcept { return all_[3]; }
   std::string_view holders() const noexcept { return all_[4]; }
@@ -47,7 +42,7 @@ class LockKeys {
 
  private:
   static constexpr std::string_view start = "lh:{";
-  static constexpr std::array<std::string_view, 4> suffixes{":line", ":fence", ":book", ":holders"};
+  static constexpr std::array<std::string_view, 4> suffixes{":fence", ":line", ":book", ":holders"};
   static constexpr std::size_t longest_suffix = suffixes[3].size();
 
   static void append_key(std::string& text, std::string_view name, std::string_view suffix) {

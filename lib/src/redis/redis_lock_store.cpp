@@ -317,7 +317,7 @@ std::vector<Standing> RedisLockStore::verify(std::span<const LockGrantId> grants
 
 ReleaseResult RedisLockStore::release(std::string_view name, std::string_view owner) {
   const LockKeys keys{name};
-  return to_release_result(run_script(*link_, {lua::release, keys.lock_and_line(), {owner}}));
+  return to_release_result(run_script(*link_, {lua::release, keys.all(), {owner}}));
 }
 
 std::vector<ReleaseResult> RedisLockStore::release_all(std::span<const LockGrantId> grants) {
@@ -325,7 +325,7 @@ std::vector<ReleaseResult> RedisLockStore::release_all(std::span<const LockGrant
   std::vector<ScriptCall> calls;
   calls.reserve(grants.size());
   for (const LockGrantId& grant : grants) {
-    calls.emplace_back(lua::release, keys.emplace_back(grant.name).lock_and_line(),
+    calls.emplace_back(lua::release, keys.emplace_back(grant.name).all(),
                        std::initializer_list<std::string_view>{grant.owner});
   }
   std::vector<ReleaseResult> results;

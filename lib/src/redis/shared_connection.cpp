@@ -84,8 +84,8 @@ SharedConnection::Role SharedConnection::enqueue(Request& request) {
   return Role::leads;
 }
 
-/// Returns the word, 0 if there was none in time. Only who keeps the time sets a timer: that is a
-/// good part of what waiting costs.
+/// Returns `answered` or `lead`, 0 if there was no word in time. Only who keeps the time sets a
+/// timer: that is a good part of what waiting costs.
 std::uint32_t SharedConnection::wait(Request& request, Role role) {
   if (role == Role::relies) {
     auto word = request.bell->wait(request.told);
@@ -121,12 +121,20 @@ bool SharedConnection::withdraw(Request& request) {
   }
   *link = request.next;
   if (tail_ == &request) tail_ = previous;
-  if (Request* const behind = request.next; behind && !behind->keeps_time) {
+  tell_to_keep_time(request.next);
+  return true;
+}
+
+/// One has given up, so those behind it may have to as well. mutex_ is held.
+void SharedConnection::tell_to_keep_time(Request* behind) {
+  Bell* bell = nullptr;  // they share one
+  for (; behind; behind = behind->next) {
+    if (behind->keeps_time) continue;
     behind->keeps_time = true;
     behind->told.store(keep_time, std::memory_order_release);
-    behind->bell->ring();
+    bell = behind->bell;
   }
-  return true;
+  if (bell) bell->ring();
 }
 
 void SharedConnection::lead_one_round(Request& own) {

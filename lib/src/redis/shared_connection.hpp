@@ -85,13 +85,15 @@ class SharedConnection {
   enum class Role {
     leads,
     keeps_time,  ///< waits, and gives up at its deadline
-    relies,  ///< waits; the one before it in the queue, which gives up first, tells it if it does
+    relies,      ///< waits; the one before it in the queue, which gives up no later, tells it if it
+                 ///< does
   };
 
   Role enqueue(Request& request);
   void wait_for_answer_or_lead(Request& request, Role role);
   static std::uint32_t wait(Request& request, Role role);
   bool withdraw(Request& request);
+  static void tell_to_keep_time(Request* behind);
   void lead_one_round(Request& own);
   Round take_queue();
   void connect_and_send(Round& round);

@@ -39,14 +39,20 @@ class Combiner {
     Ticket ticket{&item};
     std::unique_lock lock(mutex_);
     waiting_.push_back(&ticket);
-    if (waiting_.size() == expected_) complete_.notify_all();
+    if (waiting_.size() >= expected_) complete_.notify_all();
     const auto is_noticed = [&] { return ticket.state != State::waits; };
-    if (under_way_ < most_under_way_ || !ticket.changed.wait_for(lock, patience_, is_noticed)) {
+    if (under_way_ < most_under_way_) {
       ++under_way_;
       ticket.state = State::leads;
+    } else if (!ticket.changed.wait_for(lock, patience_, is_noticed)) {
+      ++under_way_;
+      lead(lock, ticket);  // without waiting for more: they lose their patience too
     }
     ticket.changed.wait(lock, [&] { return ticket.state >= State::leads; });
-    if (ticket.state == State::leads) lead(lock, ticket);
+    if (ticket.state == State::leads) {
+      gather(lock);
+      lead(lock, ticket);
+    }
     if (ticket.error) std::rethrow_exception(ticket.error);
   }
 
@@ -68,7 +74,6 @@ class Combiner {
   };
 
   void lead(std::unique_lock<std::mutex>& lock, Ticket& leader) {
-    gather(lock);
     const std::vector<Ticket*> tickets = choose(leader);
     lock.unlock();
     const auto begin = Clock::now();
@@ -78,7 +83,7 @@ class Combiner {
     expected_ = tickets.size() + waiting_.size();
     for (Ticket* ticket : tickets) {
       ticket->state = State::done;
-      ticket->changed.notify_one();  // with the lock: then the ticket is gone
+      ticket->changed.notify_one();  // with the lock: without it the ticket may be gone
     }
     // Our place goes to somebody who waits.
     for (Ticket* ticket : waiting_) {
@@ -146,7 +151,7 @@ class Combiner {
   std::deque<Ticket*> waiting_;  // in order of arrival; also who leads, until it has chosen
   std::size_t under_way_ = 0;
   Clock::duration last_took_{0};  // the last call
-  std::size_t expected_ = 0;      // if those come back whom it served
+  std::size_t expected_ = 0;      // how many wait if all whom it served come back
   int calls_until_gathering_ = 0;
 };
 

@@ -8,11 +8,10 @@
 
 namespace leasehold {
 
-/// A mutex that a thread which takes it again and again keeps from nobody. As a rule whoever comes
-/// first when it is free gets it: handing it over each time would cost a change of threads each
-/// time. But every two milliseconds it is handed over, to who has waited longest.
-///
-/// For what is held for microseconds: it costs a little more than a std::mutex.
+/// A mutex that one busy thread cannot keep from the others. As a rule whoever comes first when it
+/// is free gets it: handing it over each time would cost a change of threads each time. But when
+/// somebody has waited for two milliseconds, and the last hand-over was as long ago, it is handed
+/// to who has waited longest. Not recursive; it costs a little more than a std::mutex.
 class FairMutex {
  public:
   void lock() {
