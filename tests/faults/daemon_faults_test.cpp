@@ -55,13 +55,19 @@ class Place {
   template <class Meanwhile>
   void expire_slowly(const Meanwhile& meanwhile) const {
     if (server_) {
-      pqxx::connection connection{uri()};
-      pqxx::work transaction{connection};
-      transaction.exec(
-          "LOCK TABLE leasehold.tasks; UPDATE leasehold.tasks SET lease_expiry = now() - interval "
-          "'1 s'");
-      meanwhile();
-      transaction.commit();
+      for (bool begun = false; !begun;) {
+        pqxx::connection connection{uri()};
+        pqxx::work transaction{connection};
+        transaction.exec(
+            "LOCK TABLE leasehold.tasks; UPDATE leasehold.tasks SET lease_expiry = now() - "
+            "interval "
+            "'1 s'");
+        // Rather than a round that has recovered already, and waits with a later statement.
+        begun = contains(blocked_statement(), "leasehold recover");
+        if (!begun) continue;
+        meanwhile();
+        transaction.commit();
+      }
     } else {
       const auto connection = connect_to(path());
       const OwnTransaction transaction{connection.get()};
@@ -72,6 +78,22 @@ class Place {
   }
 
  private:
+  /// That of whoever waits for a lock.
+  std::string blocked_statement() const {
+    std::string statement;
+    EXPECT_TRUE(eventually(
+        [&] {
+          pqxx::connection connection{uri()};
+          pqxx::nontransaction look{connection};
+          const auto rows =
+              look.exec("SELECT query FROM pg_stat_activity WHERE wait_event_type = 'Lock'");
+          if (!rows.empty()) statement = rows[0][0].c_str();
+          return !rows.empty();
+        },
+        patience));
+    return statement;
+  }
+
   std::string path() const { return (dir_.path() / "tasks.db").string(); }
 
   PostgresServer* const server_;
