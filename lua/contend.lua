@@ -182,6 +182,9 @@ if join ~= 'no' then
       client = client_of(value), kind = kind, limit = limit, priority = priority, since = now,
       place = place, value = value}))
     keep_line()
+    if not first and holder == 'exclusive' and client_of(current) then
+      tell(client_of(current), 'awaited ' .. owner_of(current))  -- it shall not try release first
+    end
   else
     place = unpack_waiter(known).place
     if kind == 'x' and holder == 'shared' and first == owner then

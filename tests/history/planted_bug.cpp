@@ -23,6 +23,8 @@ constexpr std::array edits{
     Edit{PlantedBug::release_without_compare,
          "redis.call('GETRANGE', KEYS[1], '0', '32') == ARGV[1] .. '='",
          "redis.call('EXISTS', KEYS[1]) == 1"},
+    Edit{PlantedBug::release_without_compare, "redis.call('GETRANGE', lock, '0', '32') ~= held or",
+         ""},
     Edit{PlantedBug::acquire_without_free, "value, 'NX', 'PX', px", "value, 'PX', px"},
     Edit{PlantedBug::writer_beside_readers, "local room = holder == nil or",
          "local room = holder == 'shared' or holder == nil or"},

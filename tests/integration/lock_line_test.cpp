@@ -3,6 +3,7 @@
 
 #include <atomic>
 #include <deque>
+#include <future>
 #include <latch>
 #include <map>
 #include <sstream>
@@ -279,6 +280,40 @@ TEST_P(LockLineTest, BargingGoesFirst) {
 }
 
 // ---- Cost
+
+// A release tries the lean script first, unless the holder has heard that somebody waits. Each of
+// the two scripts looks once at what the lock's value begins with.
+TEST_F(RedisLockLineTest, HolderThatHeardOfAWaiterHandsOverInOneStep) {
+  LockClient other{store.uri(), as_new_runner()};
+  std::uint64_t steps = 0;
+  for (int round = 0; round < 100 && steps != 1; ++round) {
+    Lock lock = client.acquire("awaited", {.ttl = 30s}).value();
+    std::promise<void> counted;
+    std::jthread waiter([&] {
+      const auto got = other.acquire("awaited", {.ttl = 30s, .wait = patience});
+      EXPECT_TRUE(got);
+      counted.get_future().wait();
+    });
+    EXPECT_TRUE(eventually([&] { return client.status("awaited")->waiter_count == 1; }, patience));
+    std::this_thread::sleep_for(round * 1ms);  // nobody can see when the word arrives
+    const auto before = calls_of("getrange");
+    EXPECT_EQ(lock.release(), Release::done);
+    steps = calls_of("getrange") - before;
+    EXPECT_LE(steps, 2U);
+    counted.set_value();
+  }
+  EXPECT_EQ(steps, 1U);
+}
+
+TEST_F(RedisLockLineTest, UncontendedLockCostsTwoShortScripts) {
+  client.acquire("free")->release();  // the scripts are known now, and there is a counter
+  redis.command({"CONFIG", "RESETSTAT"});
+  EXPECT_EQ(client.acquire("free")->release(), Release::done);
+  EXPECT_EQ(scripts_run(), 2U);
+  for (const auto* command : {"set", "incr", "getrange", "exists", "del"}) {
+    EXPECT_EQ(calls_of(command), 1U) << command;
+  }
+}
 
 TEST_F(RedisLockLineTest, ReleaseWakesExactlyOne) {
   repeat_if_evicted([&] {

@@ -26,6 +26,7 @@ class LockKeys {
 
   const std::array<std::string_view, 5>& all() const noexcept { return all_; }
   std::string_view lock() const noexcept { return all_[0]; }
+  std::string_view line() const noexcept { return all_[2]; }
   std::string_view book() const noexcept { return all_[3]; }
   std::string_view holders() const noexcept { return all_[4]; }
 

@@ -234,6 +234,7 @@ ClaimOutcome RedisLockStore::claim(const LockClaim& claim) {
                           to_time(parts.at(4), parts.at(5))};
     other = read_lock_value(claim.name, parts.at(2).text, view).record;
   }
+  if (kind || claim.join != Join::no) awaited_.add(claim.owner);
   if (!kind) {
     other.name = claim.name;
     return LockConflict{std::move(other), static_cast<std::uint64_t>(parts.at(6).integer)};
@@ -317,7 +318,12 @@ std::vector<Standing> RedisLockStore::verify(std::span<const LockGrantId> grants
 
 ReleaseResult RedisLockStore::release(std::string_view name, std::string_view owner) {
   const LockKeys keys{name};
-  return to_release_result(run_script(*link_, {lua::release, keys.all(), {owner}}));
+  if (!awaited_.take(owner)) {
+    const std::string held = std::string(owner) + '=';
+    const auto reply = run_script(*link_, {lua::release, {keys.lock(), keys.line()}, {held}});
+    if (reply.type == RedisReply::Type::integer) return ReleaseResult::released;
+  }
+  return to_release_result(run_script(*link_, {lua::leave, keys.all(), {owner}}));
 }
 
 std::vector<ReleaseResult> RedisLockStore::release_all(std::span<const LockGrantId> grants) {
@@ -325,7 +331,7 @@ std::vector<ReleaseResult> RedisLockStore::release_all(std::span<const LockGrant
   std::vector<ScriptCall> calls;
   calls.reserve(grants.size());
   for (const LockGrantId& grant : grants) {
-    calls.emplace_back(lua::release, keys.emplace_back(grant.name).all(),
+    calls.emplace_back(lua::leave, keys.emplace_back(grant.name).all(),
                        std::initializer_list<std::string_view>{grant.owner});
   }
   std::vector<ReleaseResult> results;
@@ -351,6 +357,7 @@ RenewalResult RedisLockStore::downgrade(const LockRenewal& renewal) {
   const LockKeys keys{renewal.name};
   const std::string value = value_for(renewal);
   const Digits ttl{renewal.ttl.count()};
+  awaited_.add(renewal.owner);
   return to_renewal_result(run_script(*link_, {lua::downgrade, keys.all(), {value, ttl}}));
 }
 
@@ -385,8 +392,13 @@ std::unique_ptr<LockListener> RedisLockStore::listen(
   auto listener = std::make_unique<Listener>();
   listener->subscription = link_->subscribe(
       "lh:client:" + client_,
-      [handler](std::string_view message) {
-        if (const auto read = read_message(message)) handler(*read);
+      [this, handler](std::string_view message) {
+        constexpr std::string_view awaited = "awaited ";
+        if (message.starts_with(awaited)) {
+          awaited_.add(message.substr(awaited.size()));
+        } else if (const auto read = read_message(message)) {
+          handler(*read);
+        }
       },
       [handler] {
         handler({LockMessage::Type::reset, {}});

@@ -6,6 +6,7 @@
 #include "leasehold/redis_link.hpp"
 #include "leasehold/runner_id.hpp"
 #include "locks/lock_store.hpp"
+#include "redis/awaited_owners.hpp"
 #include "redis/lock_value.hpp"
 
 namespace leasehold {
@@ -61,6 +62,7 @@ class RedisLockStore final : public LockStore {
   const std::chrono::milliseconds linger_;
   const std::chrono::milliseconds timeout_;
   const LockValueWriter writer_;
+  AwaitedOwners awaited_;
   std::atomic<std::uint64_t> evicted_{0};
 };
 
