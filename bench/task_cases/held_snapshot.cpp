@@ -19,7 +19,7 @@ constexpr int turns = 8;  // that the held time is divided into
 Result held_snapshot(TaskBench& bench, const std::string& name) {
   const milliseconds held_for{bench.options.quick ? 4'000 : 40'000};
   const milliseconds turn = held_for / turns;
-  const std::size_t depth = bench.options.quick ? 200'000 : 1'000'000;
+  const std::size_t depth = bench.options.quick ? 200'000 : 2'000'000;
   const BenchDatabase database(bench.server);
   TaskQueue queue(database.uri(),
                   {.postgres = {.connections = threads}, .retention = Retention::delete_at_once()});
