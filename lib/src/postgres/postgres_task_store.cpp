@@ -200,11 +200,13 @@ std::vector<TaskId> PostgresTaskStore::complete(std::span<const FinishedTask> ta
   return std::move(call.accepted);
 }
 
+const Statement& PostgresTaskStore::completion_statement(Keep keep) const {
+  return keep == Keep::yes ? statements_.complete : statements_.complete_and_delete;
+}
+
 std::vector<TaskId> PostgresTaskStore::complete_alone(std::span<const FinishedTask> tasks,
                                                       Keep keep) {
-  const auto& statement =
-      keep == Keep::yes ? statements_.complete : statements_.complete_and_delete;
-  return to_ids(pool_.run(statement, completion_params(tasks, keep)));
+  return to_ids(pool_.run(completion_statement(keep), completion_params(tasks, keep)));
 }
 
 /// Either its lease is not the caller's any more, or somebody had locked it: then we wait.
@@ -320,9 +322,8 @@ void PostgresTaskStore::run(std::span<SmallCall* const> calls) {
 
 LeaseWrite PostgresTaskStore::complete_in(pqxx::transaction_base& transaction,
                                           const FinishedTask& task, Keep keep) {
-  const auto& statement =
-      keep == Keep::yes ? statements_.complete : statements_.complete_and_delete;
-  const auto reply = execute(transaction, statement.text, completion_params({&task, 1}, keep));
+  const auto& text = completion_statement(keep).text;
+  const auto reply = execute(transaction, text, completion_params({&task, 1}, keep));
   return reply.empty() ? LeaseWrite::stale : LeaseWrite::accepted;
 }
 

@@ -74,6 +74,7 @@ class PostgresTaskStore : public TaskStore {
   using SmallCall = std::variant<LeaseCall, CompleteCall>;
 
   bool may_go_together(std::span<SmallCall* const> chosen, const SmallCall& next);
+  const Statement& completion_statement(Keep keep) const;
   std::vector<TaskId> complete_alone(std::span<const FinishedTask> tasks, Keep keep);
   void complete_what_was_left_out(CompleteCall& call);
   static LeaseRequest sum_of(std::span<LeaseCall* const> calls);

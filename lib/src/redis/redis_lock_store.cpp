@@ -331,6 +331,7 @@ std::vector<ReleaseResult> RedisLockStore::release_all(std::span<const LockGrant
   std::vector<ScriptCall> calls;
   calls.reserve(grants.size());
   for (const LockGrantId& grant : grants) {
+    awaited_.take(grant.owner);
     calls.emplace_back(lua::leave, keys.emplace_back(grant.name).all(),
                        std::initializer_list<std::string_view>{grant.owner});
   }
