@@ -9,7 +9,7 @@
 #include "leasehold/version.hpp"
 #include "secrets.hpp"
 #include "settings.hpp"
-#include "sqlite/sqlite_uri.hpp"
+#include "sqlite/database/sqlite_uri.hpp"
 
 namespace leasehold::worker {
 namespace {

@@ -1,3 +1,6 @@
+-- Taking back expired leases.
+
+-- name: recover
 -- Takes back expired leases: pending again, or dead if the task has crashed or been tried too often.
 -- Any number may run at once; a renewal or completion that commits first wins, because the condition
 -- is checked again on the locked row.

@@ -9,7 +9,7 @@
 #include <sstream>
 
 #include "leasehold/errors.hpp"
-#include "sqlite/sqlite_lock_store.hpp"
+#include "sqlite/locks/sqlite_lock_store.hpp"
 #include "tests/support/as_ordinary_user.hpp"
 #include "tests/support/lock_stores.hpp"
 #include "tests/support/message_of.hpp"

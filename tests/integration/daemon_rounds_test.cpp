@@ -9,7 +9,7 @@
 #include <sstream>
 
 #include "every_store_fixture.hpp"
-#include "sqlite/machine_clock.hpp"
+#include "sqlite/database/machine_clock.hpp"
 #include "tests/support/leaseholdd.hpp"
 #include "tests/support/message_of.hpp"
 #include "tests/support/postgres_canary.hpp"

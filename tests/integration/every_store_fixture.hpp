@@ -6,7 +6,7 @@
 #include <leasehold/postgres.hpp>
 #include <leasehold/sqlite.hpp>
 
-#include "sqlite/sqlite_task_store.hpp"
+#include "sqlite/tasks/sqlite_task_store.hpp"
 #include "task_fixture.hpp"
 #include "tests/support/temp_dir.hpp"
 

@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <fstream>
 #include <leasehold/tasks.hpp>
+#include <map>
 #include <pqxx/pqxx>
 #include <sstream>
 #include <stdexcept>
@@ -34,6 +35,22 @@ inline std::string sql_file(const std::string& name) {
   std::ostringstream text;
   text << file.rdbuf();
   return text.str();
+}
+
+/// The statements of a file of sql/, by their names. See cmake/EmbedText.cmake.
+inline std::map<std::string, std::string> sql_statements(const std::string& file) {
+  std::map<std::string, std::string> statements;
+  std::istringstream lines(sql_file(file));
+  std::string* current = nullptr;
+  for (std::string line; std::getline(lines, line);) {
+    constexpr std::string_view mark = "-- name: ";
+    if (line.starts_with(mark)) {
+      current = &statements[line.substr(mark.size())];
+    } else if (current != nullptr) {
+      *current += line + "\n";
+    }
+  }
+  return statements;
 }
 
 /// Runs `work(i)` in n threads that start together. What one throws fails the test.

@@ -2,7 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "every_store_fixture.hpp"
-#include "sqlite/machine_clock.hpp"
+#include "sqlite/database/machine_clock.hpp"
 #include "tests/support/refusal_of.hpp"
 
 namespace leasehold {

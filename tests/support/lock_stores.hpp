@@ -9,7 +9,7 @@
 #include <set>
 #include <string>
 
-#include "sqlite/database.hpp"
+#include "sqlite/database/database.hpp"
 #include "support/random.hpp"
 #include "tests/support/lock_test_helpers.hpp"
 #include "tests/support/redis_server.hpp"

@@ -1,5 +1,5 @@
 // Which tasks a worker starts, keeps and gives back, without any server.
-#include "tasks/worker/board.hpp"
+#include "tasks/runtime/board.hpp"
 
 #include <gtest/gtest.h>
 

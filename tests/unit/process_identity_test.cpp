@@ -1,4 +1,4 @@
-#include "sqlite/process_identity.hpp"
+#include "sqlite/locks/process_identity.hpp"
 
 #include <gtest/gtest.h>
 #include <sys/wait.h>

@@ -3,7 +3,7 @@
 
 #include <atomic>
 
-#include "tasks/worker/worker_run.hpp"
+#include "tasks/runtime/worker_run.hpp"
 #include "tests/integration/worker_fixture.hpp"
 
 namespace leasehold {

@@ -1,4 +1,4 @@
-#include "sqlite/database.hpp"
+#include "sqlite/database/database.hpp"
 
 #include <gtest/gtest.h>
 #include <sqlite3.h>

@@ -1,4 +1,4 @@
-#include "sqlite/watcher.hpp"
+#include "sqlite/database/watcher.hpp"
 
 #include <gtest/gtest.h>
 

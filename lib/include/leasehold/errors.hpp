@@ -3,40 +3,42 @@
 #include <stdexcept>
 #include <string>
 
-namespace leasehold {
+#include "leasehold/export.hpp"
+
+namespace leasehold::inline v0 {
 
 // Errors tell the caller what to do. Expected outcomes (the lock is busy, the lease is gone) are
 // values, not errors.
 
 /// Base of every exception that Leasehold throws.
-class Error : public std::runtime_error {
+class LEASEHOLD_API Error : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
 };
 
 /// An argument was refused before anything was sent. The message names the value and what is
 /// allowed. Retrying with the same argument is pointless.
-class InvalidArgument : public Error {
+class LEASEHOLD_API InvalidArgument : public Error {
  public:
   using Error::Error;
 };
 
 /// The server could not be reached and the request was not sent: it did **not** happen.
 /// Retrying is safe.
-class Unavailable : public Error {
+class LEASEHOLD_API Unavailable : public Error {
  public:
   using Error::Error;
 };
 
 /// The request was sent but its reply was lost: it **may** have happened. Look before retrying.
-class OutcomeUnknown : public Error {
+class LEASEHOLD_API OutcomeUnknown : public Error {
  public:
   using Error::Error;
 };
 
 /// The server answered, and the answer was no: the request did **not** happen. `reason()` says
 /// whether waiting can help or somebody has to change something.
-class ServerRefused : public Error {
+class LEASEHOLD_API ServerRefused : public Error {
  public:
   enum class Reason {
     authentication,  ///< wrong or missing password: fix the URI
@@ -67,16 +69,16 @@ class ServerRefused : public Error {
 
 /// A write of the caller's own transaction came too late: the lease it stands on is gone. Let the
 /// transaction roll back: the task is, or will be, somebody else's.
-class LeaseLost : public Error {
+class LEASEHOLD_API LeaseLost : public Error {
  public:
   using Error::Error;
 };
 
 /// A fencing token was refused because a newer one was seen: whoever holds it lost the lock. The
 /// transaction that asked is aborted.
-class StaleToken : public Error {
+class LEASEHOLD_API StaleToken : public Error {
  public:
   using Error::Error;
 };
 
-}  // namespace leasehold
+}  // namespace leasehold::inline v0

@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <ostream>
 
-namespace leasehold {
+namespace leasehold::inline v0 {
 
 /// Grows with every grant of a lock, and does not go back even if Redis loses all its data. (It
 /// does if Redis goes on with *older* data: a replica or a copy that missed the latest grants.)
@@ -19,4 +19,4 @@ struct FencingToken {
   }
 };
 
-}  // namespace leasehold
+}  // namespace leasehold::inline v0

@@ -5,10 +5,12 @@
 #include <cstddef>
 #include <cstdint>
 
-namespace leasehold {
+#include "leasehold/export.hpp"
+
+namespace leasehold::inline v0 {
 
 /// A snapshot of how long something took. Buckets are cumulative nowhere: each counts its own.
-struct Histogram {
+struct LEASEHOLD_API Histogram {
   /// Upper bounds (inclusive) of the buckets; one more bucket takes what is longer.
   static constexpr std::array<std::chrono::microseconds, 16> bounds{
       std::chrono::microseconds{50},
@@ -36,4 +38,4 @@ struct Histogram {
   std::chrono::microseconds quantile(double share) const noexcept;
 };
 
-}  // namespace leasehold
+}  // namespace leasehold::inline v0

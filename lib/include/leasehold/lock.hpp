@@ -10,9 +10,10 @@
 #include <string>
 #include <vector>
 
+#include "leasehold/export.hpp"
 #include "leasehold/fencing_token.hpp"
 
-namespace leasehold {
+namespace leasehold::inline v0 {
 
 class Lease;     // internal: one grant, shared by its handles and the keep-alive
 class LockCore;  // internal: what a client and its locks share
@@ -173,10 +174,10 @@ enum class Release {
 };
 
 /// For logs and messages.
-const char* to_string(LockState state) noexcept;
-const char* to_string(LossReason reason) noexcept;
-const char* to_string(Ownership ownership) noexcept;
-const char* to_string(Release release) noexcept;
+LEASEHOLD_API const char* to_string(LockState state) noexcept;
+LEASEHOLD_API const char* to_string(LossReason reason) noexcept;
+LEASEHOLD_API const char* to_string(Ownership ownership) noexcept;
+LEASEHOLD_API const char* to_string(Release release) noexcept;
 
 /// A lock that this process holds. Move-only; the destructor releases it.
 ///
@@ -184,7 +185,7 @@ const char* to_string(Release release) noexcept;
 /// on the steady clock, minus a margin of 1 % of the ttl and 2 ms.
 ///
 /// Thread safety: const members from any thread; the others from one thread at a time.
-class Lock {
+class LEASEHOLD_API Lock {
  public:
   Lock(Lock&&) noexcept;
   Lock& operator=(Lock&&) noexcept;
@@ -289,4 +290,4 @@ class BasicAcquisition {
 
 using Acquisition = BasicAcquisition<Lock>;
 
-}  // namespace leasehold
+}  // namespace leasehold::inline v0

@@ -9,6 +9,7 @@
 #include <string_view>
 #include <vector>
 
+#include "leasehold/export.hpp"
 #include "leasehold/lock.hpp"
 #include "leasehold/lock_observer.hpp"
 #include "leasehold/lock_set.hpp"
@@ -19,7 +20,7 @@ namespace spdlog {
 class logger;
 }
 
-namespace leasehold {
+namespace leasehold::inline v0 {
 
 class LockCore;  // internal
 
@@ -57,7 +58,7 @@ struct LockClientOptions {
 ///
 /// Lock names are 1 to 512 bytes without control characters or braces.
 /// Thread safety: every member may be called from any thread. Locks may outlive their client.
-class LockClient {
+class LEASEHOLD_API LockClient {
  public:
   /// For example LockClient{"redis://127.0.0.1:6379"}. Connects with the first call.
   ///
@@ -127,4 +128,4 @@ class LockClient {
   std::shared_ptr<LockCore> core_;
 };
 
-}  // namespace leasehold
+}  // namespace leasehold::inline v0

@@ -5,10 +5,11 @@
 #include <optional>
 #include <string_view>
 
+#include "leasehold/export.hpp"
 #include "leasehold/histogram.hpp"
 #include "leasehold/lock.hpp"
 
-namespace leasehold {
+namespace leasehold::inline v0 {
 
 /// What can happen to a lock, in the order of its life.
 enum class LockEventType {
@@ -40,7 +41,7 @@ struct LockEvent {
 
 /// Told of everything that happens to the locks of a client. Called on the thread where it happens,
 /// among them the renewal thread: be quick, do not throw, do not call the client back.
-class LockObserver {
+class LEASEHOLD_API LockObserver {
  public:
   virtual ~LockObserver() = default;
   virtual void on_lock_event(const LockEvent& event) noexcept = 0;
@@ -89,4 +90,4 @@ enum class StatsScope {
   store,    ///< also counts the locks in the store: walks over all of them
 };
 
-}  // namespace leasehold
+}  // namespace leasehold::inline v0

@@ -5,14 +5,15 @@
 #include <string_view>
 #include <vector>
 
+#include "leasehold/export.hpp"
 #include "leasehold/lock.hpp"
 
-namespace leasehold {
+namespace leasehold::inline v0 {
 
 /// Several locks that are held together. Move-only; the destructor releases them all.
 ///
 /// Thread safety: as Lock.
-class LockSet {
+class LEASEHOLD_API LockSet {
  public:
   LockSet(LockSet&&) noexcept = default;
   LockSet& operator=(LockSet&& other) noexcept;
@@ -53,4 +54,4 @@ class LockSet {
 
 using SetAcquisition = BasicAcquisition<LockSet>;
 
-}  // namespace leasehold
+}  // namespace leasehold::inline v0

@@ -4,7 +4,9 @@
 #include <string_view>
 #include <vector>
 
-namespace leasehold {
+#include "leasehold/export.hpp"
+
+namespace leasehold::inline v0 {
 
 struct MigrateOptions {
   /// As PostgresOptions::schema. It is made if it is missing. Not for SQLite.
@@ -27,6 +29,6 @@ struct MigrateReport {
 /// `leasehold_`, are added to its own, and the journal is switched to WAL. The schema is ignored.
 ///
 /// Throws ServerRefused (newer_schema) if a newer Leasehold made the tables, and else as TaskQueue.
-MigrateReport migrate(std::string_view uri, const MigrateOptions& options = {});
+LEASEHOLD_API MigrateReport migrate(std::string_view uri, const MigrateOptions& options = {});
 
-}  // namespace leasehold
+}  // namespace leasehold::inline v0

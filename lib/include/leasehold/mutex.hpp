@@ -6,9 +6,10 @@
 #include <optional>
 #include <string>
 
+#include "leasehold/export.hpp"
 #include "leasehold/lock_client.hpp"
 
-namespace leasehold {
+namespace leasehold::inline v0 {
 
 /// A lock as the standard library wants it: Lockable and TimedLockable, so that std::scoped_lock,
 /// std::unique_lock and std::lock work.
@@ -20,7 +21,7 @@ namespace leasehold {
 /// only one of them at a time asks Redis.
 /// Thread safety: as std::mutex; unlike it, it may be unlocked by another thread.
 /// The client must outlive it.
-class Mutex {
+class LEASEHOLD_API Mutex {
  public:
   /// `options.wait` and `options.on_conflict` are not used: the calls below say how long to wait.
   /// Throws InvalidArgument.
@@ -67,4 +68,4 @@ class Mutex {
   std::optional<Lock> held_;  // belongs to the thread that set taken_
 };
 
-}  // namespace leasehold
+}  // namespace leasehold::inline v0

@@ -5,7 +5,9 @@
 #include <optional>
 #include <string>
 
-namespace leasehold {
+#include "leasehold/export.hpp"
+
+namespace leasehold::inline v0 {
 
 /// Somebody whose old view of the database keeps dead rows from being removed.
 struct SnapshotHolder {
@@ -43,6 +45,6 @@ struct QueueHealth {
   std::optional<SnapshotHolder> oldest_snapshot;
 };
 
-const char* to_string(SnapshotHolder::Kind kind) noexcept;
+LEASEHOLD_API const char* to_string(SnapshotHolder::Kind kind) noexcept;
 
-}  // namespace leasehold
+}  // namespace leasehold::inline v0

@@ -6,9 +6,10 @@
 #include <string>
 #include <vector>
 
+#include "leasehold/export.hpp"
 #include "leasehold/task.hpp"
 
-namespace leasehold {
+namespace leasehold::inline v0 {
 
 class QueueCore;  // internal
 class TaskQueue;
@@ -45,7 +46,7 @@ struct RecoveryReport {
 ///
 /// Any number may run at once, in any number of processes; each lease is taken back once.
 /// Thread safety: every member may be called from any thread.
-class Recovery {
+class LEASEHOLD_API Recovery {
  public:
   explicit Recovery(TaskQueue& queue, RecoveryOptions options = {});
 
@@ -58,4 +59,4 @@ class Recovery {
   RecoveryOptions options_;
 };
 
-}  // namespace leasehold
+}  // namespace leasehold::inline v0

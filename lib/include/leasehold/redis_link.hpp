@@ -9,7 +9,9 @@
 #include <string_view>
 #include <vector>
 
-namespace leasehold {
+#include "leasehold/export.hpp"
+
+namespace leasehold::inline v0 {
 
 /// What Redis answered.
 struct RedisReply {
@@ -25,7 +27,7 @@ struct RedisReply {
 using RedisCommand = std::span<const std::string_view>;
 
 /// Ends with its life.
-class RedisSubscription {
+class LEASEHOLD_API RedisSubscription {
  public:
   virtual ~RedisSubscription() = default;
 };
@@ -34,7 +36,7 @@ class RedisSubscription {
 /// otherwise `connect_redis()` makes one.
 ///
 /// Thread safety: every member may be called from any thread.
-class RedisLink {
+class LEASEHOLD_API RedisLink {
  public:
   virtual ~RedisLink() = default;
 
@@ -83,6 +85,7 @@ struct RedisOptions {
 ///
 /// The connection is made by the first command, not here, and comes back by itself after a loss.
 /// Throws InvalidArgument, naming the part of the URI that is wrong.
-std::shared_ptr<RedisLink> connect_redis(std::string_view uri, const RedisOptions& options = {});
+LEASEHOLD_API std::shared_ptr<RedisLink> connect_redis(std::string_view uri,
+                                                       const RedisOptions& options = {});
 
-}  // namespace leasehold
+}  // namespace leasehold::inline v0

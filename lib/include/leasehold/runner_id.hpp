@@ -4,11 +4,13 @@
 #include <memory>
 #include <string>
 
-namespace leasehold {
+#include "leasehold/export.hpp"
+
+namespace leasehold::inline v0 {
 
 /// Names the process that holds a lock, for people and for re-entry: `runner_{ms}_{8 hex}_{pid}`.
 /// A value type: cheap to copy, safe to share between threads.
-class RunnerId {
+class LEASEHOLD_API RunnerId {
  public:
   /// The id of this process: made at the first call, the same ever after.
   static const RunnerId& of_this_process();
@@ -47,4 +49,4 @@ class RunnerId {
   std::shared_ptr<const State> state_;
 };
 
-}  // namespace leasehold
+}  // namespace leasehold::inline v0

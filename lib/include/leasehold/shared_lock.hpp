@@ -5,9 +5,10 @@
 #include <stop_token>
 #include <string>
 
+#include "leasehold/export.hpp"
 #include "leasehold/lock.hpp"
 
-namespace leasehold {
+namespace leasehold::inline v0 {
 
 class LockClient;
 class LockCore;
@@ -21,7 +22,7 @@ class LockCore;
 /// writer.
 ///
 /// Thread safety: every member may be called from any thread. May outlive its client.
-class SharedLock {
+class LEASEHOLD_API SharedLock {
  public:
   /// Throws InvalidArgument for a bad name.
   SharedLock(const LockClient& client, std::string name);
@@ -49,7 +50,7 @@ class SharedLock {
 /// waits until no permit is out, and keeps permits from being handed out.
 ///
 /// Thread safety: every member may be called from any thread. May outlive its client.
-class Semaphore {
+class LEASEHOLD_API Semaphore {
  public:
   /// `permits` is 1 to 1,000,000. Throws InvalidArgument.
   Semaphore(const LockClient& client, std::string name, int permits);
@@ -69,4 +70,4 @@ class Semaphore {
   std::shared_ptr<std::atomic<int>> permits_;
 };
 
-}  // namespace leasehold
+}  // namespace leasehold::inline v0

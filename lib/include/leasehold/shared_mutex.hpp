@@ -7,10 +7,11 @@
 #include <string>
 #include <vector>
 
+#include "leasehold/export.hpp"
 #include "leasehold/lock_client.hpp"
 #include "leasehold/shared_lock.hpp"
 
-namespace leasehold {
+namespace leasehold::inline v0 {
 
 /// A read/write lock as the standard library wants it: SharedLockable and SharedTimedLockable as
 /// well as Lockable and TimedLockable, so that std::shared_lock, std::unique_lock and
@@ -20,7 +21,7 @@ namespace leasehold {
 /// out in the process first, and then ask Redis: a writer that waits stops new readers, readers
 /// that wait come in before the next writer, so that neither side starves. Thread safety: as
 /// std::shared_mutex; unlike it, it may be unlocked by another thread.
-class SharedMutex {
+class LEASEHOLD_API SharedMutex {
  public:
   /// `options.wait` and `options.on_conflict` are not used: the calls below say how long to wait.
   /// Throws InvalidArgument.
@@ -75,4 +76,4 @@ class SharedMutex {
   std::vector<Lock> read_locks_;
 };
 
-}  // namespace leasehold
+}  // namespace leasehold::inline v0

@@ -5,13 +5,14 @@
 #include <string_view>
 #include <vector>
 
+#include "leasehold/export.hpp"
 #include "leasehold/fencing_token.hpp"
 #include "leasehold/task_queue.hpp"
 #include "leasehold/worker.hpp"
 
 struct sqlite3;  // of <sqlite3.h>, which only those need who have SQL of their own
 
-namespace leasehold {
+namespace leasehold::inline v0 {
 
 // Work in a transaction of your own, for queues in SQLite (`sqlite:…`): its effects and our
 // bookkeeping are committed together or not at all. There are two ways:
@@ -46,30 +47,31 @@ namespace leasehold {
 /// a lock in the same database; other threads that do so wait. A Lock whose destructor runs inside
 /// is released afterwards. Of another database transact() may be called inside, by all threads in
 /// the same order.
-void transact(TaskQueue& queue, const std::function<void(sqlite3*)>& work);
+LEASEHOLD_API void transact(TaskQueue& queue, const std::function<void(sqlite3*)>& work);
 
 /// Adds a task if and when the transaction commits.
-Enqueued enqueue_in(sqlite3* transaction, TaskQueue& queue, const NewTask& task);
-std::vector<Enqueued> enqueue_in(sqlite3* transaction, TaskQueue& queue,
-                                 std::span<const NewTask> tasks);
+LEASEHOLD_API Enqueued enqueue_in(sqlite3* transaction, TaskQueue& queue, const NewTask& task);
+LEASEHOLD_API std::vector<Enqueued> enqueue_in(sqlite3* transaction, TaskQueue& queue,
+                                               std::span<const NewTask> tasks);
 
 /// Completes a task if and when the transaction commits. Throws LeaseLost if the lease is gone: let
 /// the transaction roll back, and nothing of it happened.
 ///
 /// The handle then leaves its task alone, also in its destructor. If the transaction was rolled
 /// back, call fail() or release() on it, or let the lease expire.
-void complete_in(sqlite3* transaction, TaskLease& lease, std::string_view result = {});
+LEASEHOLD_API void complete_in(sqlite3* transaction, TaskLease& lease,
+                               std::string_view result = {});
 
 /// The same from the handler of a worker. Commit, then return from the handler. If it throws
 /// instead, the task is failed, unless the transaction was committed all the same; if it returns
 /// without a commit, the lease expires. The lease is not renewed between this call and the
 /// handler's end. May be called again, in a new transaction, when the first one was rolled back.
-void complete_in(sqlite3* transaction, Task& task, std::string_view result = {});
+LEASEHOLD_API void complete_in(sqlite3* transaction, Task& task, std::string_view result = {});
 
 /// Throws StaleToken if a newer token than this one was seen for the resource (1 to 512 bytes of
 /// UTF-8): let the transaction roll back. Call it with the lock's token before what a lock
 /// protects, in the transaction that reads as in the one that writes, if these are two. The tables
 /// must be in the connection's main database: a TaskQueue or migrate() makes them.
-void fence(sqlite3* transaction, std::string_view resource, FencingToken token);
+LEASEHOLD_API void fence(sqlite3* transaction, std::string_view resource, FencingToken token);
 
-}  // namespace leasehold
+}  // namespace leasehold::inline v0

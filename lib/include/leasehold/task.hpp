@@ -8,7 +8,9 @@
 #include <ostream>
 #include <string>
 
-namespace leasehold {
+#include "leasehold/export.hpp"
+
+namespace leasehold::inline v0 {
 
 /// Names a task for ever: ids are never used again.
 struct TaskId {
@@ -37,7 +39,7 @@ enum class TaskState {
 };
 
 /// For logs and messages.
-const char* to_string(TaskState state) noexcept;
+LEASEHOLD_API const char* to_string(TaskState state) noexcept;
 
 /// A task to be done.
 struct NewTask {
@@ -91,7 +93,7 @@ struct TaskRecord {
   std::optional<std::chrono::system_clock::time_point> finished_at;
 };
 
-}  // namespace leasehold
+}  // namespace leasehold::inline v0
 
 template <>
 struct std::hash<leasehold::TaskId> {

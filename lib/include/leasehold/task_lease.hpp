@@ -5,9 +5,10 @@
 #include <string>
 #include <string_view>
 
+#include "leasehold/export.hpp"
 #include "leasehold/task.hpp"
 
-namespace leasehold {
+namespace leasehold::inline v0 {
 
 class QueueCore;  // internal: what a queue and its leases share
 
@@ -24,8 +25,8 @@ enum class FailOutcome {
   stale,    ///< the lease is not ours any more; nothing was written
 };
 
-const char* to_string(LeaseWrite write) noexcept;
-const char* to_string(FailOutcome outcome) noexcept;
+LEASEHOLD_API const char* to_string(LeaseWrite write) noexcept;
+LEASEHOLD_API const char* to_string(FailOutcome outcome) noexcept;
 
 /// When a failed task is tried again: after `first`, then `factor` times as long with each attempt
 /// up to `longest`, each shortened by a random share of up to a half so that what failed together
@@ -37,7 +38,7 @@ struct TaskBackoff {
 };
 
 /// Whether and when a failed task is tried again; max_attempts holds in any case.
-class Retry {
+class LEASEHOLD_API Retry {
  public:
   /// By the queue's TaskQueueOptions::backoff.
   static Retry by_policy() { return Retry{Kind::by_policy, {}, {}}; }
@@ -72,7 +73,7 @@ class Retry {
 /// the lease then expires by itself.
 ///
 /// Thread safety: const members from any thread; the others from one thread at a time.
-class TaskLease {
+class LEASEHOLD_API TaskLease {
  public:
   TaskLease(TaskLease&&) noexcept;
   TaskLease& operator=(TaskLease&&) noexcept;
@@ -133,4 +134,4 @@ class TaskLease {
   std::unique_ptr<State> state_;
 };
 
-}  // namespace leasehold
+}  // namespace leasehold::inline v0

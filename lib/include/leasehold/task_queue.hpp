@@ -10,6 +10,7 @@
 #include <string_view>
 #include <vector>
 
+#include "leasehold/export.hpp"
 #include "leasehold/queue_health.hpp"
 #include "leasehold/runner_id.hpp"
 #include "leasehold/task.hpp"
@@ -20,7 +21,7 @@ namespace spdlog {
 class logger;
 }
 
-namespace leasehold {
+namespace leasehold::inline v0 {
 
 class QueueCore;  // internal
 
@@ -168,10 +169,10 @@ enum class RetryOutcome {
   not_found,
 };
 
-const char* to_string(Enqueued::Outcome outcome) noexcept;
-const char* to_string(Update::Outcome outcome) noexcept;
-const char* to_string(CancelOutcome outcome) noexcept;
-const char* to_string(RetryOutcome outcome) noexcept;
+LEASEHOLD_API const char* to_string(Enqueued::Outcome outcome) noexcept;
+LEASEHOLD_API const char* to_string(Update::Outcome outcome) noexcept;
+LEASEHOLD_API const char* to_string(CancelOutcome outcome) noexcept;
+LEASEHOLD_API const char* to_string(RetryOutcome outcome) noexcept;
 
 /// Which tasks to list. What is not given does not matter.
 struct TaskFilter {
@@ -218,7 +219,7 @@ struct Removal {
 /// ServerRefused. Deadlocks and serialization failures are retried a few times. A connection that
 /// is lost comes back by itself with the next call; after a failed attempt calls fail at once with
 /// Unavailable for a pause that grows from 50 ms to 2 s.
-class TaskQueue {
+class LEASEHOLD_API TaskQueue {
  public:
   /// For example TaskQueue{"postgresql://localhost/app"}; libpq's key=value form does too. Connects
   /// with the first call.
@@ -305,4 +306,4 @@ class TaskQueue {
   std::shared_ptr<QueueCore> core_;
 };
 
-}  // namespace leasehold
+}  // namespace leasehold::inline v0

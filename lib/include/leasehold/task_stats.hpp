@@ -4,7 +4,7 @@
 
 #include "leasehold/histogram.hpp"
 
-namespace leasehold {
+namespace leasehold::inline v0 {
 
 /// What one queue did since it was made. Counts tasks, not calls, unless it says otherwise.
 struct TaskStats {
@@ -28,4 +28,4 @@ struct TaskStats {
   Histogram lease_time;  ///< of calls of lease()
 };
 
-}  // namespace leasehold
+}  // namespace leasehold::inline v0

@@ -1,8 +1,10 @@
 #pragma once
 
-namespace leasehold {
+#include "leasehold/export.hpp"
+
+namespace leasehold::inline v0 {
 
 /// The library's version, "major.minor.patch".
-const char* version() noexcept;
+LEASEHOLD_API const char* version() noexcept;
 
-}  // namespace leasehold
+}  // namespace leasehold::inline v0

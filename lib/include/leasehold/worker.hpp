@@ -10,19 +10,20 @@
 #include <string_view>
 
 #include "leasehold/errors.hpp"
+#include "leasehold/export.hpp"
 #include "leasehold/task.hpp"
 #include "leasehold/task_lease.hpp"
 #include "leasehold/task_queue.hpp"
 #include "leasehold/worker_observer.hpp"
 
-namespace leasehold {
+namespace leasehold::inline v0 {
 
 class WorkerRun;  // internal: one call of Worker::run()
 struct TaskRun;   // internal: a task in it
 
 /// Thrown by a handler: not now. The task is given back and not tried again for this long; the
 /// attempt is not counted.
-class RetryLater : public Error {
+class LEASEHOLD_API RetryLater : public Error {
  public:
   /// 0 to 10 years.
   explicit RetryLater(std::chrono::milliseconds delay);
@@ -34,7 +35,7 @@ class RetryLater : public Error {
 };
 
 /// Thrown by a handler: never again. The task is dead at once, with this message.
-class DeadLetter : public Error {
+class LEASEHOLD_API DeadLetter : public Error {
  public:
   using Error::Error;
 };
@@ -47,7 +48,7 @@ class DeadLetter : public Error {
 ///
 /// Thread safety: const members from any thread while the handler runs; the others from one thread
 /// at a time.
-class Task {
+class LEASEHOLD_API Task {
  public:
   Task(const Task&) = delete;
   Task& operator=(const Task&) = delete;
@@ -173,7 +174,7 @@ struct WorkerOptions {
 /// outcomes are kept and written later.
 ///
 /// Thread safety: stop_now() and stats() from any thread; the others from one thread at a time.
-class Worker {
+class LEASEHOLD_API Worker {
  public:
   explicit Worker(TaskQueue& queue, WorkerOptions options = {});
   ~Worker();
@@ -209,4 +210,4 @@ class Worker {
   std::unique_ptr<State> state_;
 };
 
-}  // namespace leasehold
+}  // namespace leasehold::inline v0

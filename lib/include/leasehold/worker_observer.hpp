@@ -4,10 +4,11 @@
 #include <cstdint>
 #include <string_view>
 
+#include "leasehold/export.hpp"
 #include "leasehold/histogram.hpp"
 #include "leasehold/task.hpp"
 
-namespace leasehold {
+namespace leasehold::inline v0 {
 
 /// Why a handler was told to stop.
 enum class StopReason {
@@ -30,8 +31,8 @@ enum class TaskEventType {
   stale_write,  ///< something was not written because the lease was gone
 };
 
-const char* to_string(StopReason reason) noexcept;
-const char* to_string(TaskEventType type) noexcept;
+LEASEHOLD_API const char* to_string(StopReason reason) noexcept;
+LEASEHOLD_API const char* to_string(TaskEventType type) noexcept;
 
 struct TaskEvent {
   TaskEventType type;
@@ -45,7 +46,7 @@ struct TaskEvent {
 
 /// Told of everything that happens to the tasks of a worker. Called on the thread where it happens,
 /// among them the renewal thread: be quick, do not throw, do not call the worker back.
-class TaskObserver {
+class LEASEHOLD_API TaskObserver {
  public:
   virtual ~TaskObserver() = default;
   virtual void on_task_event(const TaskEvent& event) noexcept = 0;
@@ -74,4 +75,4 @@ struct WorkerStats {
   Histogram time_to_start;
 };
 
-}  // namespace leasehold
+}  // namespace leasehold::inline v0

@@ -9,7 +9,7 @@
 #include "support/random.hpp"
 #include "support/sleep.hpp"
 
-namespace leasehold {
+namespace leasehold::inline v0 {
 namespace {
 
 using std::chrono::milliseconds;
@@ -333,4 +333,4 @@ std::chrono::microseconds AcquireCall::elapsed() const {
   return std::chrono::duration_cast<std::chrono::microseconds>(steady_clock::now() - started_);
 }
 
-}  // namespace leasehold
+}  // namespace leasehold::inline v0

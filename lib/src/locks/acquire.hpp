@@ -8,7 +8,7 @@
 #include "locks/lock_core.hpp"
 #include "support/backoff.hpp"
 
-namespace leasehold {
+namespace leasehold::inline v0 {
 
 /// What is wanted of a lock: to have it alone, or beside others.
 struct LockWish {
@@ -84,4 +84,4 @@ class AcquireCall {
   TimePoint queued_at_{};
 };
 
-}  // namespace leasehold
+}  // namespace leasehold::inline v0

@@ -8,7 +8,7 @@
 #include "support/random.hpp"
 #include "support/sleep.hpp"
 
-namespace leasehold {
+namespace leasehold::inline v0 {
 namespace {
 
 using std::chrono::milliseconds;
@@ -209,4 +209,4 @@ std::chrono::microseconds AcquireAllCall::elapsed() const {
   return std::chrono::duration_cast<std::chrono::microseconds>(steady_clock::now() - started_);
 }
 
-}  // namespace leasehold
+}  // namespace leasehold::inline v0

@@ -11,7 +11,7 @@
 #include "locks/lock_core.hpp"
 #include "support/backoff.hpp"
 
-namespace leasehold {
+namespace leasehold::inline v0 {
 
 /// One call of LockClient::acquire_all(). Whatever its end is, nothing is left in the store that
 /// nobody holds.
@@ -51,4 +51,4 @@ class AcquireAllCall {
   std::string waited_for_;  // the one whose failure was told already
 };
 
-}  // namespace leasehold
+}  // namespace leasehold::inline v0

@@ -4,7 +4,7 @@
 #include <deque>
 #include <mutex>
 
-namespace leasehold {
+namespace leasehold::inline v0 {
 
 struct Announcer::State {
   std::mutex mutex;
@@ -54,4 +54,4 @@ void Announcer::run(const std::shared_ptr<State>& state) {
   }
 }
 
-}  // namespace leasehold
+}  // namespace leasehold::inline v0

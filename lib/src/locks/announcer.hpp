@@ -4,7 +4,7 @@
 #include <memory>
 #include <thread>
 
-namespace leasehold {
+namespace leasehold::inline v0 {
 
 /// Runs the callbacks of users on a thread of their own, in order: whatever they do, it does not
 /// delay the keep-alive. The thread starts with the first callback.
@@ -27,4 +27,4 @@ class Announcer {
   std::thread thread_;            // protected by state_->mutex
 };
 
-}  // namespace leasehold
+}  // namespace leasehold::inline v0

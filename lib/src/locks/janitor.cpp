@@ -6,7 +6,7 @@
 #include "locks/lock_store.hpp"
 #include "support/backoff.hpp"
 
-namespace leasehold {
+namespace leasehold::inline v0 {
 
 using std::chrono::milliseconds;
 using std::chrono::steady_clock;
@@ -67,4 +67,4 @@ bool Janitor::release(const Orphan& orphan) noexcept {
   }
 }
 
-}  // namespace leasehold
+}  // namespace leasehold::inline v0

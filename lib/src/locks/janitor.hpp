@@ -12,7 +12,7 @@ namespace spdlog {
 class logger;
 }
 
-namespace leasehold {
+namespace leasehold::inline v0 {
 
 class LockStore;
 
@@ -48,4 +48,4 @@ class Janitor {
   std::jthread thread_;         // started under mutex_
 };
 
-}  // namespace leasehold
+}  // namespace leasehold::inline v0

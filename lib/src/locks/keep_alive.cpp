@@ -10,7 +10,7 @@
 #include "locks/telemetry.hpp"
 #include "support/random.hpp"
 
-namespace leasehold {
+namespace leasehold::inline v0 {
 
 using std::chrono::milliseconds;
 using std::chrono::steady_clock;
@@ -323,4 +323,4 @@ void KeepAlive::finish(const std::shared_ptr<Lease>& lease, const LockRenewal& r
   schedule_retry(lease, steady_clock::now() + retry_pause(*lease));
 }
 
-}  // namespace leasehold
+}  // namespace leasehold::inline v0

@@ -17,7 +17,7 @@ namespace spdlog {
 class logger;
 }
 
-namespace leasehold {
+namespace leasehold::inline v0 {
 
 class Janitor;
 class LockTelemetry;
@@ -98,4 +98,4 @@ class KeepAlive {
   std::jthread renewer_;
 };
 
-}  // namespace leasehold
+}  // namespace leasehold::inline v0

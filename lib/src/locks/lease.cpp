@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-namespace leasehold {
+namespace leasehold::inline v0 {
 namespace {
 
 using std::chrono::milliseconds;
@@ -124,4 +124,4 @@ std::function<void(const LockLoss&)> Lease::take_on_lost() noexcept {
   return std::exchange(terms_.on_lost, nullptr);
 }
 
-}  // namespace leasehold
+}  // namespace leasehold::inline v0

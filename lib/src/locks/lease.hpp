@@ -13,7 +13,7 @@
 #include "leasehold/lock.hpp"
 #include "locks/lock_store.hpp"
 
-namespace leasehold {
+namespace leasehold::inline v0 {
 
 /// What a caller wants of a grant, and what the keep-alive needs of it.
 struct LeaseTerms {
@@ -133,4 +133,4 @@ class Lease {
   std::stop_source lost_;
 };
 
-}  // namespace leasehold
+}  // namespace leasehold::inline v0

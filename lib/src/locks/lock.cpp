@@ -4,7 +4,7 @@
 
 #include "locks/lock_core.hpp"
 
-namespace leasehold {
+namespace leasehold::inline v0 {
 
 Lock::Lock(std::shared_ptr<LockCore> core, std::shared_ptr<Lease> lease, bool reentered,
            int retries)
@@ -56,4 +56,4 @@ Release Lock::release() noexcept {
   return *released_;
 }
 
-}  // namespace leasehold
+}  // namespace leasehold::inline v0

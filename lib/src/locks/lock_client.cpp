@@ -9,11 +9,11 @@
 #include "locks/validation.hpp"
 #include "redis/hiredis_link.hpp"
 #include "redis/redis_lock_store.hpp"
-#include "sqlite/sqlite_lock_store.hpp"
+#include "sqlite/locks/sqlite_lock_store.hpp"
 #include "support/default_logger.hpp"
 #include "support/quote.hpp"
 
-namespace leasehold {
+namespace leasehold::inline v0 {
 namespace {
 
 /// Only what can be a scheme is shown: anything else may contain a password.
@@ -156,4 +156,4 @@ LockStats LockClient::stats(StatsScope scope) {
 
 const RunnerId& LockClient::runner() const noexcept { return core_->runner; }
 
-}  // namespace leasehold
+}  // namespace leasehold::inline v0

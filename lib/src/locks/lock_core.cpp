@@ -5,7 +5,7 @@
 #include "leasehold/errors.hpp"
 #include "support/default_logger.hpp"
 
-namespace leasehold {
+namespace leasehold::inline v0 {
 namespace {
 
 using std::chrono::steady_clock;
@@ -237,4 +237,4 @@ Ownership LockCore::extend(const std::shared_ptr<Lease>& lease) {
   return Ownership::unknown;
 }
 
-}  // namespace leasehold
+}  // namespace leasehold::inline v0

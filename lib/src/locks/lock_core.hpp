@@ -15,7 +15,7 @@
 #include "locks/telemetry.hpp"
 #include "locks/waiting_room.hpp"
 
-namespace leasehold {
+namespace leasehold::inline v0 {
 
 /// What a client and its locks share. Lives until the last of them is gone.
 class LockCore : public std::enable_shared_from_this<LockCore> {
@@ -64,4 +64,4 @@ class LockCore : public std::enable_shared_from_this<LockCore> {
   std::unique_ptr<LockListener> listener_;  // the first to go: it calls the others
 };
 
-}  // namespace leasehold
+}  // namespace leasehold::inline v0

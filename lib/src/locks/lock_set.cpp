@@ -5,7 +5,7 @@
 
 #include "locks/lock_core.hpp"
 
-namespace leasehold {
+namespace leasehold::inline v0 {
 
 LockSet::LockSet(std::vector<Lock> locks) : locks_(std::move(locks)) {
   for (const Lock& lock : locks_) losses_.emplace_back(lock.lost(), PassOn{lost_});
@@ -43,4 +43,4 @@ Release LockSet::release() noexcept {
   return worst;
 }
 
-}  // namespace leasehold
+}  // namespace leasehold::inline v0

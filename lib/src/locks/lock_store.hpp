@@ -12,7 +12,7 @@
 
 #include "leasehold/lock.hpp"
 
-namespace leasehold {
+namespace leasehold::inline v0 {
 
 /// How far a claim may go against a present holder.
 enum class ClaimMode {
@@ -214,4 +214,4 @@ class LockStore {
   virtual std::string where() const = 0;
 };
 
-}  // namespace leasehold
+}  // namespace leasehold::inline v0

@@ -2,7 +2,7 @@
 
 #include "locks/validation.hpp"
 
-namespace leasehold {
+namespace leasehold::inline v0 {
 
 using std::chrono::milliseconds;
 
@@ -56,4 +56,4 @@ void Mutex::unlock() noexcept {
   unlocked_.notify_one();
 }
 
-}  // namespace leasehold
+}  // namespace leasehold::inline v0

@@ -1,6 +1,6 @@
 #include "leasehold/lock.hpp"
 
-namespace leasehold {
+namespace leasehold::inline v0 {
 
 const char* to_string(LockState state) noexcept {
   return state == LockState::held ? "held" : "stale";
@@ -46,4 +46,4 @@ const char* to_string(Release release) noexcept {
   return "?";
 }
 
-}  // namespace leasehold
+}  // namespace leasehold::inline v0

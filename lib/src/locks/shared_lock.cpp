@@ -6,7 +6,7 @@
 #include "locks/lock_core.hpp"
 #include "locks/validation.hpp"
 
-namespace leasehold {
+namespace leasehold::inline v0 {
 namespace {
 
 int checked_permits(int permits) {
@@ -50,4 +50,4 @@ void Semaphore::resize(int permits) {
   permits_->store(permits);
 }
 
-}  // namespace leasehold
+}  // namespace leasehold::inline v0

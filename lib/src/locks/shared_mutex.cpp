@@ -4,7 +4,7 @@
 
 #include "locks/validation.hpp"
 
-namespace leasehold {
+namespace leasehold::inline v0 {
 namespace {
 
 using std::chrono::milliseconds;
@@ -127,4 +127,4 @@ void SharedMutex::leave_gate_as_reader() noexcept {
   changed_.notify_all();
 }
 
-}  // namespace leasehold
+}  // namespace leasehold::inline v0

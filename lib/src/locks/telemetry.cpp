@@ -1,6 +1,6 @@
 #include "locks/telemetry.hpp"
 
-namespace leasehold {
+namespace leasehold::inline v0 {
 
 void LockTelemetry::record(const LockEvent& event) noexcept {
   counts_[static_cast<std::size_t>(event.type)].fetch_add(1, std::memory_order_relaxed);
@@ -50,4 +50,4 @@ LockStats LockTelemetry::snapshot() const noexcept {
   return stats;
 }
 
-}  // namespace leasehold
+}  // namespace leasehold::inline v0

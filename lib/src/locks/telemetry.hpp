@@ -7,7 +7,7 @@
 #include "leasehold/lock_observer.hpp"
 #include "support/live_histogram.hpp"
 
-namespace leasehold {
+namespace leasehold::inline v0 {
 
 /// Counts what happens to the locks of one client and tells its observer. Thread-safe.
 class LockTelemetry {
@@ -35,4 +35,4 @@ class LockTelemetry {
   LiveHistogram time_waited_;
 };
 
-}  // namespace leasehold
+}  // namespace leasehold::inline v0

@@ -6,7 +6,7 @@
 #include "support/quote.hpp"
 #include "support/utf8.hpp"
 
-namespace leasehold {
+namespace leasehold::inline v0 {
 namespace {
 
 using std::chrono::hours;
@@ -109,4 +109,4 @@ std::string metadata_json(const LockOptions& options) {
   return text;
 }
 
-}  // namespace leasehold
+}  // namespace leasehold::inline v0

@@ -6,7 +6,7 @@
 
 #include "leasehold/lock.hpp"
 
-namespace leasehold {
+namespace leasehold::inline v0 {
 
 // Each throws InvalidArgument with the value and what is allowed.
 
@@ -19,4 +19,4 @@ void check_sqlite_timeout(std::chrono::milliseconds value);
 /// The metadata as JSON; empty if there is none.
 std::string metadata_json(const LockOptions& options);
 
-}  // namespace leasehold
+}  // namespace leasehold::inline v0

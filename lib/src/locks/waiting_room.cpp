@@ -6,7 +6,7 @@
 
 #include "leasehold/errors.hpp"
 
-namespace leasehold {
+namespace leasehold::inline v0 {
 
 using std::chrono::milliseconds;
 using std::chrono::steady_clock;
@@ -173,4 +173,4 @@ void WaitingRoom::learn(const std::vector<LineWatch>& watched, TimePoint asked_a
   }
 }
 
-}  // namespace leasehold
+}  // namespace leasehold::inline v0

@@ -21,7 +21,7 @@ namespace spdlog {
 class logger;
 }
 
-namespace leasehold {
+namespace leasehold::inline v0 {
 
 /// Where the threads of this process sit while they wait in the lines of locks.
 ///
@@ -96,4 +96,4 @@ class WaitingRoom {
   std::jthread thread_;  // starts with the first waiter
 };
 
-}  // namespace leasehold
+}  // namespace leasehold::inline v0

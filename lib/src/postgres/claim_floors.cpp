@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-namespace leasehold::postgres {
+namespace leasehold::inline v0::postgres {
 namespace {
 
 constexpr auto cheap = std::chrono::milliseconds{50};
@@ -65,4 +65,4 @@ void ClaimFloors::forget(const std::string& type) {
   if (found != entries_.end()) found->second.full_scan_due = {};
 }
 
-}  // namespace leasehold::postgres
+}  // namespace leasehold::inline v0::postgres

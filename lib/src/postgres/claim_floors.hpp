@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-namespace leasehold::postgres {
+namespace leasehold::inline v0::postgres {
 
 /// A place in the order in which tasks of one type are leased.
 struct ClaimPlace {
@@ -64,4 +64,4 @@ class ClaimFloors {
   std::map<std::string, Entry> entries_;  // protected by mutex_
 };
 
-}  // namespace leasehold::postgres
+}  // namespace leasehold::inline v0::postgres

@@ -9,7 +9,7 @@
 #include "postgres/rows.hpp"
 #include "sql_queries.hpp"
 
-namespace leasehold::postgres {
+namespace leasehold::inline v0::postgres {
 namespace {
 
 ClaimPlace place_of(const LeasedTask& task) {
@@ -129,4 +129,4 @@ void Claims::run(Round& round, std::span<const std::string> types, std::size_t s
   }
 }
 
-}  // namespace leasehold::postgres
+}  // namespace leasehold::inline v0::postgres

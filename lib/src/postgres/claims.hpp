@@ -10,7 +10,7 @@
 #include "tasks/task_store.hpp"
 #include "tasks/turns.hpp"
 
-namespace leasehold::postgres {
+namespace leasehold::inline v0::postgres {
 
 /// Leases tasks: gives each type its fair share, and begins where there is something to be found.
 /// Thread-safe.
@@ -49,4 +49,4 @@ class Claims {
   Turns turns_;
 };
 
-}  // namespace leasehold::postgres
+}  // namespace leasehold::inline v0::postgres

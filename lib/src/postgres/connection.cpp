@@ -9,7 +9,7 @@
 #include "postgres/postgres_errors.hpp"
 #include "postgres/pqxx_bridge.hpp"
 
-namespace leasehold::postgres {
+namespace leasehold::inline v0::postgres {
 namespace {
 
 /// Not there, there already, or of another result type than when it was prepared.
@@ -113,4 +113,4 @@ void Connection::transaction(const std::function<void(pqxx::transaction_base&)>&
   }
 }
 
-}  // namespace leasehold::postgres
+}  // namespace leasehold::inline v0::postgres

@@ -10,7 +10,7 @@
 #include "postgres/postgres_uri.hpp"
 #include "postgres/statement.hpp"
 
-namespace leasehold::postgres {
+namespace leasehold::inline v0::postgres {
 
 /// One connection. For one thread at a time, but for interrupt().
 class Connection {
@@ -54,4 +54,4 @@ class Connection {
   int socket_ = -1;  // a duplicate, so that interrupt() can not meet another file of that number
 };
 
-}  // namespace leasehold::postgres
+}  // namespace leasehold::inline v0::postgres

@@ -5,7 +5,7 @@
 #include "leasehold/errors.hpp"
 #include "postgres/postgres_errors.hpp"
 
-namespace leasehold::postgres {
+namespace leasehold::inline v0::postgres {
 namespace {
 
 using std::chrono::milliseconds;
@@ -161,4 +161,4 @@ void ConnectionPool::watch(const std::stop_token& stop) {
   }
 }
 
-}  // namespace leasehold::postgres
+}  // namespace leasehold::inline v0::postgres

@@ -14,7 +14,7 @@
 #include "postgres/connection.hpp"
 #include "support/backoff.hpp"
 
-namespace leasehold::postgres {
+namespace leasehold::inline v0::postgres {
 
 /// A few connections shared by all threads, made when needed and again after a loss. Thread-safe.
 class ConnectionPool {
@@ -72,4 +72,4 @@ class ConnectionPool {
   std::jthread watchdog_;  // last: it uses everything above
 };
 
-}  // namespace leasehold::postgres
+}  // namespace leasehold::inline v0::postgres

@@ -6,10 +6,10 @@
 #include "postgres/pqxx_bridge.hpp"
 #include "sql_queries.hpp"
 #include "tasks/queue_core.hpp"
+#include "tasks/runtime/worker_run.hpp"
 #include "tasks/validation.hpp"
-#include "tasks/worker/worker_run.hpp"
 
-namespace leasehold {
+namespace leasehold::inline v0 {
 namespace {
 
 using postgres::PostgresTaskStore;
@@ -94,4 +94,4 @@ void fence(pqxx::transaction_base& transaction, std::string_view resource, Fenci
   });
 }
 
-}  // namespace leasehold
+}  // namespace leasehold::inline v0

@@ -8,9 +8,9 @@
 #include "postgres/statement.hpp"
 #include "sql_migrations.hpp"
 #include "sql_queries.hpp"
-#include "sqlite/sqlite_task_store.hpp"
+#include "sqlite/tasks/sqlite_task_store.hpp"
 
-namespace leasehold {
+namespace leasehold::inline v0 {
 namespace {
 
 using postgres::Params;
@@ -62,4 +62,4 @@ MigrateReport migrate(std::string_view uri, const MigrateOptions& options) {
   return report;
 }
 
-}  // namespace leasehold
+}  // namespace leasehold::inline v0

@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-namespace leasehold::postgres {
+namespace leasehold::inline v0::postgres {
 
 /// A PostgreSQL array as text: {1,2,NULL} or {"a","b"}.
 class ArrayText {
@@ -76,4 +76,4 @@ class Params {
   std::vector<std::optional<std::string>> values_;
 };
 
-}  // namespace leasehold::postgres
+}  // namespace leasehold::inline v0::postgres

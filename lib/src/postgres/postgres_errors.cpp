@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <array>
 
-namespace leasehold::postgres {
+namespace leasehold::inline v0::postgres {
 namespace {
 
 using Reason = ServerRefused::Reason;
@@ -74,4 +74,4 @@ void raise_connect_failure(std::string_view message, const std::string& where) {
   throw Unavailable(words);
 }
 
-}  // namespace leasehold::postgres
+}  // namespace leasehold::inline v0::postgres

@@ -5,7 +5,7 @@
 
 #include "leasehold/errors.hpp"
 
-namespace leasehold::postgres {
+namespace leasehold::inline v0::postgres {
 
 /// A refusal with PostgreSQL's code for it.
 class SqlRefused : public ServerRefused {
@@ -30,4 +30,4 @@ SqlRefused explain(std::string_view sqlstate, std::string_view message, const st
 /// Throws what a failed attempt to connect means. libpq tells no code then, only words.
 [[noreturn]] void raise_connect_failure(std::string_view message, const std::string& where);
 
-}  // namespace leasehold::postgres
+}  // namespace leasehold::inline v0::postgres

@@ -7,7 +7,7 @@
 #include "postgres/statement.hpp"
 #include "tasks/task_store.hpp"
 
-namespace leasehold::postgres {
+namespace leasehold::inline v0::postgres {
 
 /// Hears NOTIFY, on a connection of its own.
 class PostgresListener : public TaskListener {
@@ -38,4 +38,4 @@ class PostgresListener : public TaskListener {
   bool listens_ = false;
 };
 
-}  // namespace leasehold::postgres
+}  // namespace leasehold::inline v0::postgres

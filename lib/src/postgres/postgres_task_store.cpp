@@ -11,7 +11,7 @@
 #include "sql_queries.hpp"
 #include "tasks/names.hpp"
 
-namespace leasehold {
+namespace leasehold::inline v0 {
 namespace postgres {
 namespace {
 
@@ -487,4 +487,4 @@ std::unique_ptr<TaskStore> open_postgres_task_store(std::string_view uri,
       postgres::parse_uri(uri, options.postgres.connect_timeout), options);
 }
 
-}  // namespace leasehold
+}  // namespace leasehold::inline v0

@@ -12,7 +12,7 @@
 #include "support/combiner.hpp"
 #include "tasks/task_store.hpp"
 
-namespace leasehold {
+namespace leasehold::inline v0 {
 
 namespace postgres {
 
@@ -99,4 +99,4 @@ class PostgresTaskStore : public TaskStore {
 std::unique_ptr<TaskStore> open_postgres_task_store(std::string_view uri,
                                                     const TaskQueueOptions& options);
 
-}  // namespace leasehold
+}  // namespace leasehold::inline v0

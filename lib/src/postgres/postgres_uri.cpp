@@ -9,7 +9,7 @@
 #include "leasehold/errors.hpp"
 #include "support/quote.hpp"
 
-namespace leasehold::postgres {
+namespace leasehold::inline v0::postgres {
 namespace {
 
 using std::chrono::milliseconds;
@@ -107,4 +107,4 @@ void check_postgres_options(const PostgresOptions& options) {
   check("command_timeout", options.command_timeout);
 }
 
-}  // namespace leasehold::postgres
+}  // namespace leasehold::inline v0::postgres

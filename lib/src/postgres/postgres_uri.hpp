@@ -5,7 +5,7 @@
 
 #include "leasehold/task_queue.hpp"
 
-namespace leasehold::postgres {
+namespace leasehold::inline v0::postgres {
 
 /// Where a PostgreSQL is.
 struct PostgresUri {
@@ -20,4 +20,4 @@ PostgresUri parse_uri(std::string_view uri, std::chrono::milliseconds connect_ti
 void check_schema(std::string_view schema);
 void check_postgres_options(const PostgresOptions& options);
 
-}  // namespace leasehold::postgres
+}  // namespace leasehold::inline v0::postgres

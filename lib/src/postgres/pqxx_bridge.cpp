@@ -2,7 +2,7 @@
 
 #include <pqxx/version>
 
-namespace leasehold::postgres {
+namespace leasehold::inline v0::postgres {
 
 #if PQXX_VERSION_MAJOR >= 7
 
@@ -82,4 +82,4 @@ std::string sqlstate_of(const std::exception& error) {
   return {};
 }
 
-}  // namespace leasehold::postgres
+}  // namespace leasehold::inline v0::postgres

@@ -7,7 +7,7 @@
 #include "postgres/params.hpp"
 
 // The only place that knows how libpqxx 6.4 and 7 differ.
-namespace leasehold::postgres {
+namespace leasehold::inline v0::postgres {
 
 /// Connects. The connection says nothing on stderr and never reconnects behind our back.
 std::unique_ptr<pqxx::connection> connect(const std::string& conninfo);
@@ -23,4 +23,4 @@ pqxx::result execute_prepared(pqxx::transaction_base& transaction, const std::st
 /// The SQLSTATE of an exception of libpqxx; empty if it has none.
 std::string sqlstate_of(const std::exception& error);
 
-}  // namespace leasehold::postgres
+}  // namespace leasehold::inline v0::postgres

@@ -5,7 +5,7 @@
 
 #include "tasks/names.hpp"
 
-namespace leasehold::postgres {
+namespace leasehold::inline v0::postgres {
 namespace {
 
 using std::chrono::system_clock;
@@ -149,4 +149,4 @@ std::vector<TaskId> to_ids(const pqxx::result& result) {
 
 bool was_completed(const pqxx::row& row) { return row[1].is_null(); }
 
-}  // namespace leasehold::postgres
+}  // namespace leasehold::inline v0::postgres

@@ -7,7 +7,7 @@
 #include "leasehold/task.hpp"
 #include "tasks/task_store.hpp"
 
-namespace leasehold::postgres {
+namespace leasehold::inline v0::postgres {
 
 // What the statements of sql/queries reply.
 
@@ -20,4 +20,4 @@ TaskId to_id(const pqxx::row& row);
 std::vector<TaskId> to_ids(const pqxx::result& result);
 bool was_completed(const pqxx::row& row);  ///< lease_and_complete.sql: or else it was leased
 
-}  // namespace leasehold::postgres
+}  // namespace leasehold::inline v0::postgres

@@ -2,7 +2,7 @@
 
 #include <functional>
 
-namespace leasehold::postgres {
+namespace leasehold::inline v0::postgres {
 namespace {
 
 /// Without the comments at the head of a file: they are for its readers, not for the server.
@@ -36,4 +36,4 @@ Statement::Statement(const EmbeddedText& file, const std::string& schema, Plan p
   }
 }
 
-}  // namespace leasehold::postgres
+}  // namespace leasehold::inline v0::postgres

@@ -4,7 +4,7 @@
 
 #include "support/embedded_text.hpp"
 
-namespace leasehold::postgres {
+namespace leasehold::inline v0::postgres {
 
 /// Whether a connection may keep the plan of a statement.
 enum class Plan {
@@ -26,4 +26,4 @@ struct Statement {
 /// The text of a file with "leasehold" replaced by the schema.
 std::string in_schema(std::string_view text, const std::string& schema);
 
-}  // namespace leasehold::postgres
+}  // namespace leasehold::inline v0::postgres

@@ -6,7 +6,7 @@
 #include <string>
 #include <string_view>
 
-namespace leasehold {
+namespace leasehold::inline v0 {
 
 /// Owners of locks that others wait for, as far as we heard of it, or that are held in a way that
 /// only leave.lua gives back. A hint: whoever is missing costs a round trip more. Thread-safe.
@@ -38,4 +38,4 @@ class AwaitedOwners {
   std::set<std::string, std::less<>> owners_;  // protected by mutex_
 };
 
-}  // namespace leasehold
+}  // namespace leasehold::inline v0

@@ -12,7 +12,7 @@
 #include "leasehold/errors.hpp"
 #include "redis/redis_errors.hpp"
 
-namespace leasehold {
+namespace leasehold::inline v0 {
 namespace {
 
 using std::chrono::milliseconds;
@@ -238,4 +238,4 @@ std::optional<RedisReply> Connection::receive_or_wake(Deadline deadline, int wak
   }
 }
 
-}  // namespace leasehold
+}  // namespace leasehold::inline v0

@@ -10,7 +10,7 @@
 
 struct redisContext;
 
-namespace leasehold {
+namespace leasehold::inline v0 {
 
 /// One socket to Redis, and the only user of hiredis (0.14 and 1.x). Not thread-safe.
 class Connection {
@@ -70,4 +70,4 @@ class Connection {
 /// Appends a command as Redis reads it.
 void encode(RedisCommand command, std::string& out);
 
-}  // namespace leasehold
+}  // namespace leasehold::inline v0

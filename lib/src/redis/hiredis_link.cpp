@@ -9,7 +9,7 @@
 #include "redis/subscription.hpp"
 #include "support/default_logger.hpp"
 
-namespace leasehold {
+namespace leasehold::inline v0 {
 namespace {
 
 using std::chrono::milliseconds;
@@ -85,4 +85,4 @@ std::shared_ptr<RedisLink> connect_redis(std::string_view uri, const RedisOption
   return std::make_shared<HiredisLink>(RedisUri::parse(uri), options, std::move(logger));
 }
 
-}  // namespace leasehold
+}  // namespace leasehold::inline v0

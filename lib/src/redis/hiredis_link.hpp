@@ -10,7 +10,7 @@ namespace spdlog {
 class logger;
 }
 
-namespace leasehold {
+namespace leasehold::inline v0 {
 
 /// As the public one. What nobody else would be told of is logged.
 std::shared_ptr<RedisLink> connect_redis(std::string_view uri, const RedisOptions& options,
@@ -19,4 +19,4 @@ std::shared_ptr<RedisLink> connect_redis(std::string_view uri, const RedisOption
 /// Throws InvalidArgument if the link would not take it.
 void check_redis_timeout(const char* what, std::chrono::milliseconds value);
 
-}  // namespace leasehold
+}  // namespace leasehold::inline v0

@@ -4,7 +4,7 @@
 #include <string>
 #include <string_view>
 
-namespace leasehold {
+namespace leasehold::inline v0 {
 
 /// The keys of one lock, as lua/include/line.lua describes them. All share the hash tag {name}, so
 /// that they live on the same node of a cluster.
@@ -57,4 +57,4 @@ class LockKeys {
   std::array<std::string_view, 5> all_;
 };
 
-}  // namespace leasehold
+}  // namespace leasehold::inline v0

@@ -5,7 +5,7 @@
 
 #include <nlohmann/json.hpp>
 
-namespace leasehold {
+namespace leasehold::inline v0 {
 namespace {
 
 using nlohmann::json;
@@ -146,4 +146,4 @@ LockWaiter read_waiter(std::string_view text) {
   return waiter;
 }
 
-}  // namespace leasehold
+}  // namespace leasehold::inline v0

@@ -8,7 +8,7 @@
 #include "leasehold/lock.hpp"
 #include "leasehold/runner_id.hpp"
 
-namespace leasehold {
+namespace leasehold::inline v0 {
 
 inline constexpr std::size_t owner_size = 32;
 
@@ -63,4 +63,4 @@ LockRecord read_shared_holder(std::string_view name, std::string_view value,
 /// A waiter as the book has it: see pack_waiter in lua/include/line.lua.
 LockWaiter read_waiter(std::string_view text);
 
-}  // namespace leasehold
+}  // namespace leasehold::inline v0

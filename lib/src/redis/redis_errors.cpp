@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <array>
 
-namespace leasehold {
+namespace leasehold::inline v0 {
 namespace {
 
 using Reason = ServerRefused::Reason;
@@ -76,4 +76,4 @@ RedisReply&& checked(RedisReply&& reply, const std::string& where) {
   return std::move(reply);
 }
 
-}  // namespace leasehold
+}  // namespace leasehold::inline v0

@@ -6,7 +6,7 @@
 #include "leasehold/errors.hpp"
 #include "leasehold/redis_link.hpp"
 
-namespace leasehold {
+namespace leasehold::inline v0 {
 
 /// What an error reply of Redis means, and what can be done about it.
 ServerRefused explain(std::string_view error_reply, const std::string& where);
@@ -14,4 +14,4 @@ ServerRefused explain(std::string_view error_reply, const std::string& where);
 /// Passes the reply on, or throws what its error means.
 RedisReply&& checked(RedisReply&& reply, const std::string& where);
 
-}  // namespace leasehold
+}  // namespace leasehold::inline v0

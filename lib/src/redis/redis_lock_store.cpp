@@ -10,7 +10,7 @@
 #include "redis/script.hpp"
 #include "support/random.hpp"
 
-namespace leasehold {
+namespace leasehold::inline v0 {
 namespace {
 
 using std::chrono::milliseconds;
@@ -472,4 +472,4 @@ void RedisLockStore::visit_stored(std::string_view pattern,
   } while (cursor != "0");
 }
 
-}  // namespace leasehold
+}  // namespace leasehold::inline v0

@@ -9,7 +9,7 @@
 #include "redis/awaited_owners.hpp"
 #include "redis/lock_value.hpp"
 
-namespace leasehold {
+namespace leasehold::inline v0 {
 
 /// Locks in Redis: one key a lock, one for its token counter, and three more while it is shared or
 /// somebody waits for it. Each call is one script; a claim that meets a conflict is two.
@@ -66,4 +66,4 @@ class RedisLockStore final : public LockStore {
   std::atomic<std::uint64_t> evicted_{0};
 };
 
-}  // namespace leasehold
+}  // namespace leasehold::inline v0

@@ -6,7 +6,7 @@
 #include "leasehold/errors.hpp"
 #include "support/quote.hpp"
 
-namespace leasehold {
+namespace leasehold::inline v0 {
 namespace {
 
 constexpr std::string_view expected =
@@ -166,4 +166,4 @@ std::string RedisUri::display() const {
   return "redis://" + shown + ":" + std::to_string(port) + (database ? "/" + db : "");
 }
 
-}  // namespace leasehold
+}  // namespace leasehold::inline v0

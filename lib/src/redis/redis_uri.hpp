@@ -3,7 +3,7 @@
 #include <string>
 #include <string_view>
 
-namespace leasehold {
+namespace leasehold::inline v0 {
 
 struct RedisUri {
   std::string host;  ///< empty for a Unix socket
@@ -20,4 +20,4 @@ struct RedisUri {
   std::string display() const;
 };
 
-}  // namespace leasehold
+}  // namespace leasehold::inline v0

@@ -5,7 +5,7 @@
 
 #include "redis/redis_errors.hpp"
 
-namespace leasehold {
+namespace leasehold::inline v0 {
 namespace {
 
 constexpr std::array<std::string_view, 6> key_counts{"0", "1", "2", "3", "4", "5"};
@@ -104,4 +104,4 @@ RedisReply run_script(RedisLink& link, const ScriptCall& call) {
   return std::move(reply);
 }
 
-}  // namespace leasehold
+}  // namespace leasehold::inline v0

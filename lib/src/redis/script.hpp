@@ -13,7 +13,7 @@
 #include "leasehold/redis_link.hpp"
 #include "support/embedded_text.hpp"
 
-namespace leasehold {
+namespace leasehold::inline v0 {
 
 /// A script with its keys and arguments. The caller keeps their texts alive.
 class ScriptCall {
@@ -58,4 +58,4 @@ class Digits {
   std::size_t size_;
 };
 
-}  // namespace leasehold
+}  // namespace leasehold::inline v0

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-namespace leasehold {
+namespace leasehold::inline v0 {
 namespace {
 
 using std::chrono::steady_clock;
@@ -284,4 +284,4 @@ steady_clock::duration SharedConnection::ensure_connected() {
   return after - now;
 }
 
-}  // namespace leasehold
+}  // namespace leasehold::inline v0

@@ -16,7 +16,7 @@
 #include "support/backoff.hpp"
 #include "support/bell.hpp"
 
-namespace leasehold {
+namespace leasehold::inline v0 {
 
 /// One connection used by many threads at once.
 ///
@@ -124,4 +124,4 @@ class SharedConnection {
   Request* tail_ = nullptr;  // protected by mutex_
 };
 
-}  // namespace leasehold
+}  // namespace leasehold::inline v0

@@ -13,7 +13,7 @@
 #include "redis/redis_errors.hpp"
 #include "support/backoff.hpp"
 
-namespace leasehold {
+namespace leasehold::inline v0 {
 namespace {
 
 using std::chrono::milliseconds;
@@ -99,4 +99,4 @@ void Subscription::handle(const RedisReply& reply) {
   if (kind == "message" && reply.elements.size() == 3) on_message_(reply.elements[2].text);
 }
 
-}  // namespace leasehold
+}  // namespace leasehold::inline v0

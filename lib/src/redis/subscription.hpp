@@ -14,7 +14,7 @@ namespace spdlog {
 class logger;
 }
 
-namespace leasehold {
+namespace leasehold::inline v0 {
 
 /// One channel on a connection and a thread of its own. Subscribes again by itself, and finds out
 /// within about two seconds when the server is silently gone.
@@ -41,4 +41,4 @@ class Subscription final : public RedisSubscription {
   std::jthread thread_;
 };
 
-}  // namespace leasehold
+}  // namespace leasehold::inline v0

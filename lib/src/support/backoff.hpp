@@ -5,7 +5,7 @@
 
 #include "support/random.hpp"
 
-namespace leasehold {
+namespace leasehold::inline v0 {
 
 /// Growing, capped, jittered pauses. Each is shortened by a random share of up to a half, so that
 /// many that failed together do not come back together.
@@ -34,4 +34,4 @@ class Backoff {
   double next_;
 };
 
-}  // namespace leasehold
+}  // namespace leasehold::inline v0

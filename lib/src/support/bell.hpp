@@ -11,7 +11,7 @@
 #include <cstdint>
 #include <ctime>
 
-namespace leasehold {
+namespace leasehold::inline v0 {
 
 /// Many threads wait, each for a word of its own, and one system call wakes them all. A thread that
 /// wakes others one by one is interrupted by each of them in turn; here it is not.
@@ -55,4 +55,4 @@ class Bell {
   static_assert(sizeof(Word) == sizeof(std::uint32_t));
 };
 
-}  // namespace leasehold
+}  // namespace leasehold::inline v0

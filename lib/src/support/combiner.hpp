@@ -13,7 +13,7 @@
 
 #include "leasehold/errors.hpp"
 
-namespace leasehold {
+namespace leasehold::inline v0 {
 
 /// Makes the calls of several threads as one. While as many calls are under way as may be, those
 /// who come later gather, and one of them then calls for all; at the latest when their patience
@@ -155,4 +155,4 @@ class Combiner {
   int calls_until_gathering_ = 0;
 };
 
-}  // namespace leasehold
+}  // namespace leasehold::inline v0

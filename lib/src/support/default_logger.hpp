@@ -5,7 +5,7 @@
 
 #include <memory>
 
-namespace leasehold {
+namespace leasehold::inline v0 {
 
 /// Where those log who were given no logger: warnings and errors to stderr.
 inline std::shared_ptr<spdlog::logger> default_logger() {
@@ -18,4 +18,4 @@ inline std::shared_ptr<spdlog::logger> default_logger() {
   return logger;
 }
 
-}  // namespace leasehold
+}  // namespace leasehold::inline v0

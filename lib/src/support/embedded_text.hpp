@@ -2,7 +2,7 @@
 
 #include <string_view>
 
-namespace leasehold {
+namespace leasehold::inline v0 {
 
 /// A .lua or .sql file of this repository, embedded at build time.
 struct EmbeddedText {
@@ -11,4 +11,4 @@ struct EmbeddedText {
   std::string_view text;
 };
 
-}  // namespace leasehold
+}  // namespace leasehold::inline v0

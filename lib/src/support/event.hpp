@@ -10,7 +10,7 @@
 #include <cstdint>
 #include <ctime>
 
-namespace leasehold {
+namespace leasehold::inline v0 {
 
 /// One thread waits, another one tells it a non-zero word. A bare futex: half the cost of a
 /// condition variable, and the waiter may destroy the event as soon as it was told (a late
@@ -48,4 +48,4 @@ class Event {
   static_assert(sizeof(std::atomic<std::uint32_t>) == sizeof(std::uint32_t));
 };
 
-}  // namespace leasehold
+}  // namespace leasehold::inline v0

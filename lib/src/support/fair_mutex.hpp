@@ -6,7 +6,7 @@
 #include <deque>
 #include <mutex>
 
-namespace leasehold {
+namespace leasehold::inline v0 {
 
 /// A mutex that one busy thread cannot keep from the others. As a rule whoever comes first when it
 /// is free gets it: handing it over each time would cost a change of threads each time. But when
@@ -69,4 +69,4 @@ class FairMutex {
   Clock::time_point handed_over_at_{};
 };
 
-}  // namespace leasehold
+}  // namespace leasehold::inline v0

@@ -1,6 +1,6 @@
 #include "leasehold/histogram.hpp"
 
-namespace leasehold {
+namespace leasehold::inline v0 {
 
 std::chrono::microseconds Histogram::quantile(double share) const noexcept {
   const double wanted = share * static_cast<double>(count);
@@ -12,4 +12,4 @@ std::chrono::microseconds Histogram::quantile(double share) const noexcept {
   return count == 0 ? std::chrono::microseconds{0} : bounds.back();
 }
 
-}  // namespace leasehold
+}  // namespace leasehold::inline v0

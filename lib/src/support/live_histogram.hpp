@@ -5,7 +5,7 @@
 
 #include "leasehold/histogram.hpp"
 
-namespace leasehold {
+namespace leasehold::inline v0 {
 
 /// A histogram that many threads add to.
 class LiveHistogram {
@@ -33,4 +33,4 @@ class LiveHistogram {
   std::atomic<std::int64_t> sum_{0};
 };
 
-}  // namespace leasehold
+}  // namespace leasehold::inline v0

@@ -2,7 +2,7 @@
 
 #include <cstdio>
 
-namespace leasehold {
+namespace leasehold::inline v0 {
 
 std::string in_quotes(std::string_view value) {
   constexpr std::size_t longest = 64;
@@ -23,4 +23,4 @@ std::string in_quotes(std::string_view value) {
   return out;
 }
 
-}  // namespace leasehold
+}  // namespace leasehold::inline v0

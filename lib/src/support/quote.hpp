@@ -3,9 +3,9 @@
 #include <string>
 #include <string_view>
 
-namespace leasehold {
+namespace leasehold::inline v0 {
 
 /// A value as it may stand in a message: in quotes, control characters escaped, long ones cut.
 std::string in_quotes(std::string_view value);
 
-}  // namespace leasehold
+}  // namespace leasehold::inline v0

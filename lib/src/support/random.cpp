@@ -7,7 +7,7 @@
 #include <random>
 #include <system_error>
 
-namespace leasehold {
+namespace leasehold::inline v0 {
 
 std::string random_hex(std::size_t bytes) {
   std::array<unsigned char, 32> raw{};
@@ -30,4 +30,4 @@ double random_share() {
   return std::uniform_real_distribution<double>{0.0, 1.0}(engine);
 }
 
-}  // namespace leasehold
+}  // namespace leasehold::inline v0

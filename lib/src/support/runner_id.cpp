@@ -13,7 +13,7 @@
 #include "support/quote.hpp"
 #include "support/random.hpp"
 
-namespace leasehold {
+namespace leasehold::inline v0 {
 namespace {
 
 std::string new_id() {
@@ -86,4 +86,4 @@ RunnerId RunnerId::persistent(const std::filesystem::path& file) {
   return RunnerId{std::move(state)};
 }
 
-}  // namespace leasehold
+}  // namespace leasehold::inline v0

@@ -5,7 +5,7 @@
 #include <mutex>
 #include <stop_token>
 
-namespace leasehold {
+namespace leasehold::inline v0 {
 
 /// Sleeps until then. False, and at once, if the stop token fired.
 inline bool sleep_until(std::chrono::steady_clock::time_point time, const std::stop_token& stop) {
@@ -21,4 +21,4 @@ inline bool sleep_for(std::chrono::milliseconds pause, const std::stop_token& st
   return sleep_until(std::chrono::steady_clock::now() + pause, stop);
 }
 
-}  // namespace leasehold
+}  // namespace leasehold::inline v0

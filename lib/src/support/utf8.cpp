@@ -2,7 +2,7 @@
 
 #include <cstddef>
 
-namespace leasehold {
+namespace leasehold::inline v0 {
 namespace {
 
 bool is_continuation(std::string_view text, std::size_t at) noexcept {
@@ -62,4 +62,4 @@ std::string utf8_prefix(std::string text, std::size_t longest) {
   return text;
 }
 
-}  // namespace leasehold
+}  // namespace leasehold::inline v0

@@ -3,7 +3,7 @@
 #include <string>
 #include <string_view>
 
-namespace leasehold {
+namespace leasehold::inline v0 {
 
 bool is_utf8(std::string_view text) noexcept;
 
@@ -13,4 +13,4 @@ std::string replace_invalid_utf8(std::string_view text);
 /// At most `longest` bytes of a UTF-8 text, no character cut in two.
 std::string utf8_prefix(std::string text, std::size_t longest);
 
-}  // namespace leasehold
+}  // namespace leasehold::inline v0

@@ -1,7 +1,7 @@
 #include "leasehold/version.hpp"
 
-namespace leasehold {
+namespace leasehold::inline v0 {
 
 const char* version() noexcept { return LEASEHOLD_VERSION; }
 
-}  // namespace leasehold
+}  // namespace leasehold::inline v0

@@ -7,7 +7,7 @@
 
 #include "tasks/task_store.hpp"
 
-namespace leasehold {
+namespace leasehold::inline v0 {
 
 /// Which leases a store accepted. Its answer names ids: of two leases of one task it means the
 /// newer, for the older had ended before that was made.
@@ -41,4 +41,4 @@ class Accepted {
   std::vector<LeaseKey> keys_;  // in order
 };
 
-}  // namespace leasehold
+}  // namespace leasehold::inline v0

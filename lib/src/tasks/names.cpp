@@ -6,7 +6,7 @@
 #include "leasehold/task_queue.hpp"
 #include "leasehold/worker_observer.hpp"
 
-namespace leasehold {
+namespace leasehold::inline v0 {
 
 const char* to_string(TaskState state) noexcept {
   switch (state) {
@@ -156,4 +156,4 @@ const char* to_string(TaskEventType type) noexcept {
   return "?";
 }
 
-}  // namespace leasehold
+}  // namespace leasehold::inline v0

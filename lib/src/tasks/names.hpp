@@ -4,9 +4,9 @@
 
 #include "leasehold/task.hpp"
 
-namespace leasehold {
+namespace leasehold::inline v0 {
 
 /// The state that a store calls so. The other direction is to_string().
 TaskState to_state(std::string_view name);
 
-}  // namespace leasehold
+}  // namespace leasehold::inline v0

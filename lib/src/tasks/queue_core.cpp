@@ -13,7 +13,7 @@
 #include "tasks/accepted.hpp"
 #include "tasks/validation.hpp"
 
-namespace leasehold {
+namespace leasehold::inline v0 {
 namespace {
 
 using std::chrono::milliseconds;
@@ -420,4 +420,4 @@ void QueueCore::drop(TaskLease::State& lease) noexcept {
   }
 }
 
-}  // namespace leasehold
+}  // namespace leasehold::inline v0

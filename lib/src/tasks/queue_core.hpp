@@ -14,7 +14,7 @@
 #include "tasks/task_store.hpp"
 #include "tasks/telemetry.hpp"
 
-namespace leasehold {
+namespace leasehold::inline v0 {
 
 /// What a TaskLease knows. Belongs to one thread at a time, as the handle does.
 struct TaskLease::State {
@@ -109,4 +109,4 @@ class QueueCore : public std::enable_shared_from_this<QueueCore> {
   void lost(TaskLease::State& lease, const char* what);
 };
 
-}  // namespace leasehold
+}  // namespace leasehold::inline v0

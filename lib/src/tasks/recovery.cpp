@@ -6,7 +6,7 @@
 #include "tasks/queue_core.hpp"
 #include "tasks/validation.hpp"
 
-namespace leasehold {
+namespace leasehold::inline v0 {
 
 Recovery::Recovery(TaskQueue& queue, RecoveryOptions options)
     : core_(queue.core_), options_(options) {
@@ -37,4 +37,4 @@ RecoveryReport Recovery::run_once() {
   return report;
 }
 
-}  // namespace leasehold
+}  // namespace leasehold::inline v0

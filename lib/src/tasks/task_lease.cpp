@@ -4,7 +4,7 @@
 
 #include "tasks/queue_core.hpp"
 
-namespace leasehold {
+namespace leasehold::inline v0 {
 
 TaskLease::TaskLease(std::unique_ptr<State> state) noexcept : state_(std::move(state)) {}
 
@@ -75,4 +75,4 @@ LeaseWrite TaskLease::release_for(std::chrono::milliseconds delay) {
 
 void TaskLease::abandon() noexcept { state_->stage = State::Stage::ended; }
 
-}  // namespace leasehold
+}  // namespace leasehold::inline v0

@@ -1,11 +1,11 @@
 #include "leasehold/task_queue.hpp"
 
 #include "postgres/postgres_task_store.hpp"
-#include "sqlite/sqlite_task_store.hpp"
+#include "sqlite/tasks/sqlite_task_store.hpp"
 #include "tasks/queue_core.hpp"
 #include "tasks/validation.hpp"
 
-namespace leasehold {
+namespace leasehold::inline v0 {
 namespace {
 
 std::shared_ptr<QueueCore> make_core(std::string_view uri, TaskQueueOptions options) {
@@ -109,4 +109,4 @@ const RunnerId& TaskQueue::runner() const noexcept { return core_->runner; }
 
 std::string TaskQueue::where() const { return core_->store->where(); }
 
-}  // namespace leasehold
+}  // namespace leasehold::inline v0

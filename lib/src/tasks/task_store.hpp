@@ -14,7 +14,7 @@
 #include "leasehold/task.hpp"
 #include "leasehold/task_queue.hpp"
 
-namespace leasehold {
+namespace leasehold::inline v0 {
 
 /// What a write that only the holder of a lease may make has to name.
 struct LeaseKey {
@@ -111,4 +111,4 @@ class TaskStore {
   virtual std::string where() const = 0;
 };
 
-}  // namespace leasehold
+}  // namespace leasehold::inline v0

@@ -1,6 +1,6 @@
 #include "tasks/telemetry.hpp"
 
-namespace leasehold {
+namespace leasehold::inline v0 {
 
 TaskStats TaskTelemetry::snapshot(std::uint64_t retries) const noexcept {
   return {
@@ -22,4 +22,4 @@ TaskStats TaskTelemetry::snapshot(std::uint64_t retries) const noexcept {
   };
 }
 
-}  // namespace leasehold
+}  // namespace leasehold::inline v0

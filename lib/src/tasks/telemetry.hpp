@@ -6,7 +6,7 @@
 #include "leasehold/task_stats.hpp"
 #include "support/live_histogram.hpp"
 
-namespace leasehold {
+namespace leasehold::inline v0 {
 
 /// Counts what one queue does. Thread-safe.
 class TaskTelemetry {
@@ -42,4 +42,4 @@ class TaskTelemetry {
   LiveHistogram lease_time;
 };
 
-}  // namespace leasehold
+}  // namespace leasehold::inline v0

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-namespace leasehold {
+namespace leasehold::inline v0 {
 
 /// Whose turn it is to be leased first, so that a limit smaller than the number of types is fair
 /// too. Each list of types has turns of its own: who asks for two lists by turns, as workers do,
@@ -29,4 +29,4 @@ class Turns {
   std::map<std::vector<std::string>, std::size_t> turns_;  // protected by mutex_
 };
 
-}  // namespace leasehold
+}  // namespace leasehold::inline v0

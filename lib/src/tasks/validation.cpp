@@ -8,7 +8,7 @@
 #include "support/quote.hpp"
 #include "support/utf8.hpp"
 
-namespace leasehold {
+namespace leasehold::inline v0 {
 namespace {
 
 using std::chrono::hours;
@@ -213,4 +213,4 @@ std::string as_kept_error(std::string_view error) {
   return utf8_prefix(replace_invalid_utf8(error.substr(0, longest_error)), longest_error);
 }
 
-}  // namespace leasehold
+}  // namespace leasehold::inline v0

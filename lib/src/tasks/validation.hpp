@@ -11,7 +11,7 @@
 #include "leasehold/task_queue.hpp"
 #include "leasehold/worker.hpp"
 
-namespace leasehold {
+namespace leasehold::inline v0 {
 
 // Each throws InvalidArgument with the value and what is allowed.
 
@@ -37,4 +37,4 @@ std::int64_t checked_token(FencingToken token);
 /// An error's text as it is kept: not too long, and UTF-8 whatever it was.
 std::string as_kept_error(std::string_view error);
 
-}  // namespace leasehold
+}  // namespace leasehold::inline v0

@@ -21,7 +21,7 @@ CREATE TABLE lock_claims (
   linger      INTEGER NOT NULL,            -- ms that the record stays after the lease
   granted     INTEGER NOT NULL,            -- or since when it waits
   ends        INTEGER NOT NULL,            -- of the lease, or of the time to confirm a grant; of one who waits: see
-                                           -- sign_of_life.sql
+                                           -- sign_of_life
   gone        INTEGER NOT NULL,
   renewals    INTEGER NOT NULL DEFAULT 0,
   token       INTEGER NOT NULL DEFAULT 0,  -- 0 until it holds the lock

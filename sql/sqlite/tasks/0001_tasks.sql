@@ -7,7 +7,7 @@
 
 CREATE TABLE task_queue (
   -- AUTOINCREMENT: an id is never used again. Its counter, sqlite_sequence, is also how other processes
-  -- learn of new tasks (added.sql).
+  -- learn of new tasks (added).
   id             INTEGER PRIMARY KEY AUTOINCREMENT,
   version        INTEGER NOT NULL DEFAULT 0,   -- grows by 1 with every change of state
   run_at         INTEGER NOT NULL,
@@ -38,7 +38,7 @@ CREATE TABLE task_queue (
                     ELSE false END)
 );
 
--- In exactly the order of due.sql: every index ends with the id.
+-- In exactly the order of due: every index ends with the id.
 CREATE INDEX task_ready ON task_queue (type, priority DESC, run_at)
   WHERE state = 'pending';
 

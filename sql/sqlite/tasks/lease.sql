@@ -1,7 +1,39 @@
+-- Leasing tasks that are due.
+
+-- name: due
+-- Walks over the pending tasks of a type in the order in which they are leased.
+--   ?1 type   ?2 only priorities below this one
+-- Reply: what Claim in lib/src/sqlite/tasks/sqlite_task_store.cpp reads. From the first one that is not due on,
+-- the rest of its priority is not due either: who reads then goes on below that priority.
+SELECT id, priority, run_at, version, payload, progress, attempts, max_attempts, crash_count
+FROM task_queue INDEXED BY task_ready
+WHERE state = 'pending' AND type = ?1 AND priority < ?2
+ORDER BY priority DESC, run_at, id
+
+-- name: lease
 -- Leases a pending task.
 --   ?1 id   ?2 worker   ?3 deadline   ?4 expiry   ?5 now
--- Without RETURNING, which costs twice as much as all the rest: due.sql has told what is to be known.
+-- Without RETURNING, which costs twice as much as all the rest: due has told what is to be known.
 UPDATE task_queue
 SET state = 'leased', version = version + 1, attempts = attempts + 1, leased_by = ?2,
     lease_deadline = ?3, lease_expiry = ?4, updated_at = ?5
 WHERE id = ?1
+
+-- name: lease_level
+-- Leases the first pending tasks of a type and priority, which due has read.
+-- For many this costs a third of lease for each.
+--   ?1 type   ?2 priority   ?3 how many   ?4 worker   ?5 deadline   ?6 expiry   ?7 now
+UPDATE task_queue
+SET state = 'leased', version = version + 1, attempts = attempts + 1, leased_by = ?4,
+    lease_deadline = ?5, lease_expiry = ?6, updated_at = ?7
+WHERE id IN (SELECT id FROM task_queue INDEXED BY task_ready
+             WHERE state = 'pending' AND type = ?1 AND priority = ?2
+             ORDER BY run_at, id LIMIT ?3)
+
+-- name: lease_range
+-- Leases tasks whose ids follow each other, all of which due has read.
+--   ?1 first id   ?2 last id   ?3 worker   ?4 deadline   ?5 expiry   ?6 now
+UPDATE task_queue
+SET state = 'leased', version = version + 1, attempts = attempts + 1, leased_by = ?3,
+    lease_deadline = ?4, lease_expiry = ?5, updated_at = ?6
+WHERE id BETWEEN ?1 AND ?2

@@ -1,2 +1,0 @@
--- $1 task
-INSERT INTO demo_effects (task) VALUES ($1)

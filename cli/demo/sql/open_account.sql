@@ -1,2 +1,0 @@
--- $1 account
-INSERT INTO demo_accounts VALUES ($1, 0)

@@ -1,0 +1,95 @@
+#include "tasks/runtime/leaser.hpp"
+
+#include <algorithm>
+#include <unordered_map>
+
+namespace leasehold::inline v0 {
+namespace {
+
+using std::chrono::milliseconds;
+
+constexpr std::size_t most_at_once = 10'000;  // what a LeaseRequest may ask for
+constexpr milliseconds after_nothing{20};     // the least pause of who was woken for nothing
+
+}  // namespace
+
+Leaser::Leaser(const WorkerContext& context, std::span<const TaskKind> kinds)
+    : context_(context),
+      kinds_(kinds),
+      poll_(context.options.poll_min, context.options.poll_max),
+      trouble_(milliseconds{100}, milliseconds{2'000}) {}
+
+void Leaser::run(const std::stop_token& stop) {
+  constexpr milliseconds at_once{0};
+  Board& board = context_.board;
+  bool woken = false;
+  while (board.wait_for_room(stop) && !stop.stop_requested()) {
+    try {
+      const Found found = lease_once();
+      context_.outage.over();
+      trouble_.reset();
+      if (found != Found::nothing) poll_.reset();
+      if (found == Found::all_it_asked_for) continue;
+      // What woke us may have been for other types: then we do not look again at once, or every
+      // enqueue of others would cost a statement of each worker.
+      const bool for_nothing = woken && found == Found::nothing;
+      woken = board.rest(stop, for_nothing ? after_nothing : at_once, poll_.next());
+    } catch (const Error& error) {
+      context_.outage.failed("lease", error);
+      woken = board.rest(stop, at_once, trouble_.next());
+    }
+  }
+}
+
+Leaser::Found Leaser::lease_once() {
+  const Board::Room room = context_.board.room();
+  if (room.places == 0) return Found::all_it_asked_for;
+  // Who comes second may find no place left, look after look.
+  limited_first_ = !limited_first_;
+  const auto first =
+      limited_first_ ? lease_limited(room, room.places) : lease_open(room, room.places);
+  const std::size_t left = context_.board.room().places;
+  return std::max(first, limited_first_ ? lease_open(room, left) : lease_limited(room, left));
+}
+
+Leaser::Found Leaser::lease_open(const Board::Room& room, std::size_t places) {
+  return room.open.empty() || places == 0 ? Found::nothing : lease(room.open, places);
+}
+
+Leaser::Found Leaser::lease_limited(const Board::Room& room, std::size_t places) {
+  if (room.limited.empty() || places == 0) return Found::nothing;
+  // So little that none of them can get more than its limit.
+  std::size_t limit = places;
+  std::vector<std::size_t> lanes;
+  for (const auto& [lane, its_room] : room.limited) {
+    limit = std::min(limit, its_room);
+    lanes.push_back(lane);
+  }
+  return lease(lanes, limit);
+}
+
+Leaser::Found Leaser::lease(const std::vector<std::size_t>& lanes, std::size_t limit) {
+  LeaseRequest request{.limit = std::min(limit, most_at_once),
+                       .duration = context_.options.lease,
+                       .worker = context_.name};
+  std::unordered_map<std::string_view, std::size_t> lane_of;
+  for (const std::size_t lane : lanes) {
+    request.types.push_back(kinds_[lane].type);
+    lane_of.emplace(kinds_[lane].type, lane);
+  }
+  auto [tasks, valid_until] = context_.core.lease_tasks(request);
+  if (tasks.empty()) return Found::nothing;
+
+  const auto found = tasks.size() < request.limit ? Found::some : Found::all_it_asked_for;
+  std::vector<TaskRunPtr> runs;
+  runs.reserve(tasks.size());
+  for (LeasedTask& task : tasks) {
+    const std::size_t lane = lane_of.at(task.type);
+    runs.push_back(std::make_shared<TaskRun>(std::move(task), kinds_[lane], lane, valid_until));
+    context_.telemetry.record(TaskEventType::leased, *runs.back());
+  }
+  context_.board.add(std::move(runs));
+  return found;
+}
+
+}  // namespace leasehold::inline v0

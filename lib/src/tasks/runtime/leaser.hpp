@@ -1,0 +1,35 @@
+#pragma once
+
+#include <span>
+#include <stop_token>
+
+#include "support/backoff.hpp"
+#include "tasks/runtime/worker_context.hpp"
+
+namespace leasehold::inline v0 {
+
+/// Leases tasks when there is room for them.
+class Leaser {
+ public:
+  Leaser(const WorkerContext& context, std::span<const TaskKind> kinds);
+
+  void run(const std::stop_token& stop);
+
+  enum class Found { nothing, some, all_it_asked_for };
+  /// One look: one statement for the types without a limit, one for those with; these go first at
+  /// every second look.
+  Found lease_once();
+
+ private:
+  Found lease_open(const Board::Room& room, std::size_t places);
+  Found lease_limited(const Board::Room& room, std::size_t places);
+  Found lease(const std::vector<std::size_t>& lanes, std::size_t limit);
+
+  const WorkerContext& context_;
+  const std::span<const TaskKind> kinds_;
+  Backoff poll_;
+  Backoff trouble_;
+  bool limited_first_ = false;
+};
+
+}  // namespace leasehold::inline v0

@@ -1,0 +1,200 @@
+#include "tasks/runtime/worker_run.hpp"
+
+#include <spdlog/logger.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "leasehold/errors.hpp"
+#include "support/backoff.hpp"
+#include "support/sleep.hpp"
+#include "tasks/validation.hpp"
+
+namespace leasehold::inline v0 {
+namespace {
+
+using std::chrono::microseconds;
+using std::chrono::milliseconds;
+
+// How long a stop waits for outcomes to be written after the last handler has returned.
+constexpr milliseconds longest_settling{5'000};
+
+/// Since it was due, by our own clock.
+microseconds waited(const LeasedTask& task) {
+  const auto now =
+      std::chrono::duration_cast<microseconds>(std::chrono::system_clock::now().time_since_epoch());
+  return std::max(now - microseconds{task.run_at_us}, microseconds{0});
+}
+
+}  // namespace
+
+WorkerRun::WorkerRun(QueueCore& core, const WorkerOptions& options, const std::string& name,
+                     std::span<const TaskKind> kinds, WorkerTelemetry& telemetry)
+    : board_(kinds, options.concurrency, options.prefetch),
+      outage_(core.logger, name),
+      context_{core, options, name, board_, telemetry, outage_},
+      leaser_(context_, kinds),
+      renewer_(context_),
+      settler_(context_) {}
+
+void WorkerRun::run(const std::stop_token& stop, const std::stop_token& now) {
+  // In this order: what ends last comes first.
+  std::jthread renewing([this](const std::stop_token& end) { renewer_.run(end); });
+  std::jthread settling([this](const std::stop_token& end) { settler_.run(end); });
+  std::vector<std::jthread> handling;
+  for (std::size_t i = 0; i < context_.options.concurrency; ++i) {
+    handling.emplace_back([this](const std::stop_token& end) { handle(end); });
+  }
+  std::jthread leasing([this](const std::stop_token& end) { leaser_.run(end); });
+  std::jthread listening;
+  if (context_.options.wake_up == WakeUp::listen) {
+    listening = std::jthread([this](const std::stop_token& end) { listen(end); });
+  }
+  const std::stop_callback on_stop(stop, [this] { board_.poke(); });
+  const std::stop_callback on_now(now, [this] { board_.poke(); });
+
+  constexpr auto ever = Clock::time_point::max();
+  watch(ever, [&] { return stop.stop_requested() || now.stop_requested(); });
+
+  shutting_down_ = true;
+  listening.request_stop();
+  leasing.request_stop();
+  board_.close();
+  const auto idle = [](const Board::Load& load) { return load.running + load.settling == 0; };
+  watch(Clock::now() + context_.options.stop_grace,
+        [&] { return now.stop_requested() || idle(board_.load_now()); });
+
+  for (const Board::Alarm& told : board_.call_off()) told.run->tell(told.reason);
+  watch(ever, [&] { return board_.load_now().running == 0; });
+  const auto give_up_at = Clock::now() + longest_settling;
+  leasing.join();  // what it has just leased is given back
+  watch(give_up_at, [&] { return board_.load_now().settling == 0; });
+  if (const auto left = board_.load().settling; left > 0) {
+    context_.core.logger->warn(
+        "worker stopped with outcomes not written, their leases will expire worker={} tasks={}",
+        context_.name, left);
+  }
+  // Together: each may have to wait for an answer that does not come.
+  settling.request_stop();
+  renewing.request_stop();
+}
+
+/// Watches over deadlines and the end of trust until `done`, asked with the board's mutex held.
+void WorkerRun::watch(Clock::time_point until, const std::function<bool()>& done) {
+  const auto give_up = [this](const TaskRun& run) {
+    return failure(run, "the handler's deadline of " +
+                            std::to_string(run.kind.options.deadline->count()) + " ms has passed");
+  };
+  while (true) {
+    const Board::Alarms alarms = board_.ring(Clock::now(), give_up);
+    for (const Board::Alarm& alarm : alarms.due) {
+      if (alarm.reason == StopReason::lease_lost) {
+        context_.tell_of_loss(*alarm.run, alarm.reason, "wait");
+      } else {
+        alarm.run->tell(alarm.reason);
+      }
+    }
+    if (board_.wait(std::min(alarms.next, until), done) || Clock::now() >= until) return;
+  }
+}
+
+void WorkerRun::handle(const std::stop_token& stop) {
+  while (const TaskRunPtr run = board_.next(stop)) {
+    context_.telemetry.record(TaskEventType::started, *run, waited(run->task));
+    const auto begun = Clock::now();
+    TaskOutcome outcome = call_handler(run);
+    context_.telemetry.returned(std::chrono::duration_cast<microseconds>(Clock::now() - begun));
+    switch (board_.returned(run, std::move(outcome))) {
+      case Board::Return::completed:
+        context_.telemetry.record(TaskEventType::completed, *run, run->run_time);
+        break;
+      case Board::Return::refused:
+        context_.count_stale_write(*run);
+        break;
+      case Board::Return::settling:
+      case Board::Return::too_late:
+        break;
+    }
+  }
+}
+
+TaskOutcome WorkerRun::call_handler(const TaskRunPtr& run) {
+  Task task(*this, run);
+  try {
+    run->kind.handler(task);
+    return {.kind = TaskOutcome::Kind::complete, .text = std::move(run->result)};
+  } catch (const RetryLater& later) {
+    return {.kind = TaskOutcome::Kind::release, .delay = later.delay()};
+  } catch (const DeadLetter& dead) {
+    return {.kind = TaskOutcome::Kind::fail, .text = as_kept_error(dead.what())};
+  } catch (const std::exception& error) {
+    return failure(*run, error.what());
+  } catch (...) {
+    return failure(*run, "the handler threw something that is no std::exception");
+  }
+}
+
+TaskOutcome WorkerRun::failure(const TaskRun& run, std::string_view error) const {
+  return {.kind = TaskOutcome::Kind::fail,
+          .text = as_kept_error(error),
+          .delay = context_.core.retry_after(run.kind.options.retry, run.task.attempts)};
+}
+
+/// Only a hint: who leases looks by itself too.
+void WorkerRun::listen(const std::stop_token& stop) {
+  Backoff again(milliseconds{200}, milliseconds{10'000});
+  bool said = false;  // once an outage
+  while (!stop.stop_requested()) {
+    try {
+      const auto listener = context_.core.store->listen();
+      if (!listener) return;
+      while (!stop.stop_requested()) {
+        listener->wait(stop);
+        again.reset();
+        said = false;
+        board_.wake();
+      }
+    } catch (const Error& error) {
+      if (!std::exchange(said, true)) {
+        context_.core.logger->info(
+            "worker is not woken by new tasks, looks by itself worker={} error=\"{}\"",
+            context_.name, error.what());
+      }
+      sleep_for(again.next(), stop);
+    }
+  }
+}
+
+LeaseWrite WorkerRun::progress(const TaskRunPtr& run, std::string_view json) {
+  const auto stage = board_.stage(*run);
+  if (stage == TaskRun::Stage::handed_over) {
+    throw InvalidArgument("progress of task " + std::to_string(run->task.key.id.value) +
+                          " after complete_in(): its row is locked by that transaction");
+  }
+  if (stage == TaskRun::Stage::running) {
+    if (context_.core.progress(run->task.key, json) == LeaseWrite::accepted) {
+      run->task.progress = json;
+      return LeaseWrite::accepted;
+    }
+    context_.lose(*run, *context_.core.store, "progress");
+  }
+  context_.count_stale_write(*run);
+  return LeaseWrite::stale;
+}
+
+void WorkerRun::complete_joined(const TaskRunPtr& run, std::string_view result,
+                                const QueueCore::JoinedWrite& write) {
+  check_result(result);
+  if (!board_.hand_over(*run)) refuse(run);
+  if (write({run->task.key, result}, run->kind.keep) == LeaseWrite::stale) refuse(run);
+}
+
+void WorkerRun::refuse(const TaskRunPtr& run) {
+  context_.lose(*run, *context_.core.store, "complete_in");
+  context_.count_stale_write(*run);
+  throw LeaseLost("task " + std::to_string(run->task.key.id.value) + " is not leased by " +
+                  context_.name + " any more (version " +
+                  std::to_string(run->task.key.version.value) + ")");
+}
+
+}  // namespace leasehold::inline v0

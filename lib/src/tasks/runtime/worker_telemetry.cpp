@@ -1,0 +1,36 @@
+#include "tasks/runtime/worker_telemetry.hpp"
+
+namespace leasehold::inline v0 {
+
+void WorkerTelemetry::record(TaskEventType type, const TaskRun& run,
+                             std::chrono::microseconds elapsed) noexcept {
+  counts_[static_cast<std::size_t>(type)].fetch_add(1, std::memory_order_relaxed);
+  if (type == TaskEventType::started) time_to_start_.add(elapsed);
+  if (!observer_) return;
+  observer_->on_task_event({.type = type,
+                            .id = run.task.key.id,
+                            .version = run.task.key.version,
+                            .task_type = run.task.type,
+                            .attempt = run.task.attempts,
+                            .elapsed = elapsed,
+                            .reason = run.reason.load()});
+}
+
+WorkerStats WorkerTelemetry::snapshot() const noexcept {
+  using Type = TaskEventType;
+  WorkerStats stats;
+  stats.leased = count(Type::leased);
+  stats.started = count(Type::started);
+  stats.completed = count(Type::completed);
+  stats.failed = count(Type::failed) + count(Type::dead);
+  stats.dead = count(Type::dead);
+  stats.released = count(Type::released);
+  stats.lost = count(Type::lost);
+  stats.stale_writes = count(Type::stale_write);
+  stats.renewals = renewals_.load(std::memory_order_relaxed);
+  stats.run_time = run_time_.snapshot();
+  stats.time_to_start = time_to_start_.snapshot();
+  return stats;
+}
+
+}  // namespace leasehold::inline v0

@@ -1,0 +1,100 @@
+-- Looking at tasks and at the health of a queue.
+
+-- name: get
+-- One task.
+--   $1 id
+-- Reply: its columns in the order of to_task_record() in lib/src/postgres/rows.cpp; times in µs since 1970.
+SELECT id, version, type, state, priority, payload, progress, result,
+       (extract(epoch FROM run_at) * 1000000)::bigint,
+       leased_by, (extract(epoch FROM lease_expiry) * 1000000)::bigint,
+       attempts, max_attempts, crash_count, unique_key, last_error,
+       (extract(epoch FROM created_at) * 1000000)::bigint,
+       (extract(epoch FROM updated_at) * 1000000)::bigint,
+       (extract(epoch FROM finished_at) * 1000000)::bigint
+FROM "leasehold".tasks
+WHERE id = $1::bigint
+
+-- name: list
+-- A page of tasks in order of id.
+--   $1 type or null   $2 state or null   $3 worker or null   $4 ids above this one   $5 at most so many
+-- Reply: as get.
+SELECT id, version, type, state, priority, payload, progress, result,
+       (extract(epoch FROM run_at) * 1000000)::bigint,
+       leased_by, (extract(epoch FROM lease_expiry) * 1000000)::bigint,
+       attempts, max_attempts, crash_count, unique_key, last_error,
+       (extract(epoch FROM created_at) * 1000000)::bigint,
+       (extract(epoch FROM updated_at) * 1000000)::bigint,
+       (extract(epoch FROM finished_at) * 1000000)::bigint
+FROM "leasehold".tasks
+WHERE ($1::text IS NULL OR type = $1::text)
+  AND ($2::text IS NULL OR state = $2::text)
+  AND ($3::text IS NULL OR leased_by = $3::text)
+  AND id > $4::bigint
+ORDER BY id
+LIMIT $5::integer
+
+-- name: counts
+-- Counts tasks by type and state (function count_tasks() in migration 1 says how).
+--   $1 count up to this many
+-- Reply: type, state, number. A number above $1 means "more than $1".
+SELECT of_type, in_state, number FROM "leasehold".count_tasks($1::bigint)
+
+-- name: health
+-- How a queue fares: the oldest task that is due, the oldest lease that has run out, and its rows.
+-- Reply: ms since the first was due or null, ms since the second ran out or null, live rows, dead rows.
+--
+-- `heads` jumps in the index tasks_ready from each type and priority to the next: what it costs depends
+-- on how many of those are in use, not on the number of tasks.
+WITH RECURSIVE heads (type, rank, run_at) AS (
+    (SELECT type, -priority, run_at
+     FROM "leasehold".tasks
+     WHERE state = 'pending'
+     ORDER BY type, -priority, run_at, id
+     LIMIT 1)
+  UNION ALL
+    SELECT following.type, following.rank, following.run_at
+    FROM heads
+    CROSS JOIN LATERAL (
+      SELECT t.type, -t.priority AS rank, t.run_at
+      FROM "leasehold".tasks t
+      WHERE t.state = 'pending' AND (t.type, -t.priority) > (heads.type, heads.rank)
+      ORDER BY t.type, -t.priority, t.run_at, t.id
+      LIMIT 1
+    ) AS following
+)
+SELECT (SELECT (extract(epoch FROM now() - min(run_at)) * 1000)::bigint
+        FROM heads WHERE run_at <= now()),
+       (SELECT (extract(epoch FROM now() - min(lease_expiry)) * 1000)::bigint
+        FROM "leasehold".tasks WHERE state = 'leased' AND lease_expiry < now()),
+       pg_stat_get_live_tuples('"leasehold".tasks'::regclass),
+       pg_stat_get_dead_tuples('"leasehold".tasks'::regclass)
+
+-- name: oldest_snapshot
+-- Who keeps vacuum from removing dead rows in this database: the oldest transaction, prepared
+-- transaction, replication slot or standby.
+-- Reply: none or one row: kind, pid, name, user, ms since it began or null, transactions begun since.
+--
+-- An open transaction without a snapshot or an id of its own (idle after reading) harms nobody; vacuum
+-- ignores its own kind. Where the user may not see when somebody else's transaction began, that is null.
+SELECT kind, pid, name, username, (extract(epoch FROM now() - began) * 1000)::bigint, transactions
+FROM (
+  SELECT CASE backend_type WHEN 'walsender' THEN 'replication' ELSE 'transaction' END AS kind,
+         pid, application_name AS name, usename::text AS username, xact_start AS began,
+         greatest(age(backend_xmin), age(backend_xid))::bigint AS transactions
+  FROM pg_stat_activity
+  WHERE (backend_xmin IS NOT NULL OR backend_xid IS NOT NULL)
+    AND pid <> pg_backend_pid()
+    AND backend_type IS DISTINCT FROM 'autovacuum worker'
+    AND (datname = current_database() OR backend_type = 'walsender')
+    AND pid NOT IN (SELECT pid FROM pg_stat_progress_vacuum)
+  UNION ALL
+  SELECT 'prepared', NULL, gid, owner::text, prepared, age(transaction)::bigint
+  FROM pg_prepared_xacts
+  WHERE database = current_database()
+  UNION ALL
+  SELECT 'replication', active_pid, slot_name::text, NULL, NULL, age(xmin)::bigint
+  FROM pg_replication_slots
+  WHERE xmin IS NOT NULL
+) AS holders
+ORDER BY transactions DESC, began NULLS LAST
+LIMIT 1

@@ -1,2 +1,0 @@
--- Asks to be told of new tasks: the channel is named like the schema.
-LISTEN "leasehold"

@@ -1,0 +1,14 @@
+-- Which migrations a schema has.
+
+-- name: migration_lock
+-- One migrator at a time in a schema; until the end of the transaction.
+--   $1 schema
+SELECT pg_advisory_xact_lock(hashtextextended('leasehold migrations of ' || $1::text, 0))
+
+-- name: migration_table
+-- Whether the schema has a table of migrations.
+SELECT to_regclass('"leasehold".migrations') IS NOT NULL
+
+-- name: migration_version
+-- The newest migration that was applied; 0 for none.
+SELECT coalesce(max(version), 0) FROM "leasehold".migrations

@@ -1,2 +1,0 @@
--- Whether the schema has a table of migrations.
-SELECT to_regclass('"leasehold".migrations') IS NOT NULL

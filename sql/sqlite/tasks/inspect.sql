@@ -1,0 +1,90 @@
+-- Looking at tasks and at the health of a queue.
+
+-- name: get
+-- One task.
+--   ?1 id
+-- Reply: its columns in the order of to_task_record() in lib/src/sqlite/tasks/sqlite_task_store.cpp.
+SELECT id, version, type, state, priority, payload, progress, result, run_at, leased_by, lease_expiry,
+       attempts, max_attempts, crash_count, unique_key, last_error, created_at, updated_at, finished_at
+FROM task_queue
+WHERE id = ?1
+
+-- name: list
+-- A page of tasks in order of id.
+--   ?1 type or null   ?2 state or null   ?3 worker or null   ?4 ids above this one   ?5 at most so many
+-- Reply: as get.
+SELECT id, version, type, state, priority, payload, progress, result, run_at, leased_by, lease_expiry,
+       attempts, max_attempts, crash_count, unique_key, last_error, created_at, updated_at, finished_at
+FROM task_queue
+WHERE (?1 IS NULL OR type = ?1) AND (?2 IS NULL OR state = ?2) AND (?3 IS NULL OR leased_by = ?3)
+  AND id > ?4
+ORDER BY id
+LIMIT ?5
+
+-- name: peek
+-- What decides about a change of a task.
+--   ?1 id
+-- Reply: state, version.
+SELECT state, version FROM task_queue WHERE id = ?1
+
+-- name: counts
+-- Counts tasks by type and state, reading at most ?1 + 1 index entries of each; leased ones are few and
+-- counted all.
+--   ?1 count up to this many
+-- Reply: type, state, number. A number above ?1 means "more than ?1".
+--
+-- Types are found by jumping from one to the next in the index.
+WITH RECURSIVE ready_types (type) AS (
+    SELECT (SELECT min(type) FROM task_queue WHERE state = 'pending')
+  UNION ALL
+    SELECT (SELECT min(t.type) FROM task_queue t WHERE t.state = 'pending' AND t.type > ready_types.type)
+    FROM ready_types WHERE ready_types.type IS NOT NULL
+), finished_kinds (state, type) AS (
+    SELECT s.state, (SELECT min(t.type) FROM task_queue t
+                     WHERE t.finished_at IS NOT NULL AND t.state = s.state)
+    FROM (SELECT 'cancelled' AS state UNION ALL SELECT 'completed' UNION ALL SELECT 'dead') AS s
+  UNION ALL
+    SELECT finished_kinds.state,
+           (SELECT min(t.type) FROM task_queue t
+            WHERE t.finished_at IS NOT NULL AND t.state = finished_kinds.state
+              AND t.type > finished_kinds.type)
+    FROM finished_kinds WHERE finished_kinds.type IS NOT NULL
+)
+SELECT ready_types.type, 'pending' AS state,
+       (SELECT count(*) FROM (SELECT 1 FROM task_queue t
+                              WHERE t.state = 'pending' AND t.type = ready_types.type LIMIT ?1 + 1))
+FROM ready_types WHERE ready_types.type IS NOT NULL
+UNION ALL
+SELECT type, 'leased', count(*) FROM task_queue WHERE state = 'leased' GROUP BY type
+UNION ALL
+SELECT finished_kinds.type, finished_kinds.state,
+       (SELECT count(*) FROM (SELECT 1 FROM task_queue t
+                              WHERE t.finished_at IS NOT NULL AND t.state = finished_kinds.state
+                                AND t.type = finished_kinds.type LIMIT ?1 + 1))
+FROM finished_kinds WHERE finished_kinds.type IS NOT NULL
+ORDER BY 1, 2
+
+-- name: health
+-- How a queue fares: the task that is due longest, the lease that ran out first, and the rows.
+--   ?1 now   ?2 now by the clock that judges leases   ?3 count rows up to this many
+-- Reply: run_at of the first or null, lease_deadline of the second or null, rows.
+--
+-- `heads` jumps in the index task_ready from each type and priority to the next: what it costs depends on
+-- how many of those are in use, not on the number of tasks.
+WITH RECURSIVE heads (id, type, priority, run_at) AS (
+    SELECT * FROM (SELECT id, type, priority, run_at FROM task_queue
+                   WHERE state = 'pending' ORDER BY type, priority DESC, run_at, id LIMIT 1)
+  UNION ALL
+    SELECT t.id, t.type, t.priority, t.run_at
+    FROM heads
+    JOIN task_queue t ON t.id = coalesce(
+      (SELECT n.id FROM task_queue n
+       WHERE n.state = 'pending' AND n.type = heads.type AND n.priority < heads.priority
+       ORDER BY n.priority DESC, n.run_at, n.id LIMIT 1),
+      (SELECT n.id FROM task_queue n
+       WHERE n.state = 'pending' AND n.type > heads.type
+       ORDER BY n.type, n.priority DESC, n.run_at, n.id LIMIT 1))
+)
+SELECT (SELECT min(run_at) FROM heads WHERE run_at <= ?1),
+       (SELECT min(lease_deadline) FROM task_queue WHERE state = 'leased' AND lease_deadline < ?2),
+       (SELECT count(*) FROM (SELECT 1 FROM task_queue LIMIT ?3))
