@@ -1,4 +1,4 @@
-// Makes docs/benchmarks.md and its charts of what bench_peers found.
+// Makes docs/benchmarks.md and its charts from the results of bench_peers.
 //
 //   node report.js RESULTS DOCS     RESULTS has peers.json and peers.about.json
 'use strict';
@@ -10,48 +10,48 @@ const groups = [
     file: 'drain-batched',
     cases: /^drain_batched/,
     title: 'Tasks drained, in batches',
-    text: 'Handlers that do nothing; so many processes (p) drain a queue that is so deep at the beginning. BullMQ has no batches in its open edition: its figures are in the next section.',
+    text: 'The handlers do nothing. The name of a case gives the depth of the queue at the beginning and the number of processes (p) that drain it. The open edition of BullMQ has no batches: its figures are in the next section.',
   },
   {
     file: 'drain-one-by-one',
     cases: /^drain_one_by_one/,
     title: 'Tasks drained, one by one',
-    text: 'One task is fetched and completed with each call. PostgreSQL waits for its disk with every commit; BullMQ works on Redis, its default, here one that writes nothing to disk. Calls that several of our threads make at the same moment are sent as one statement, with one commit.',
+    text: 'Each call fetches and completes one task. PostgreSQL waits for its disk with every commit. BullMQ works on Redis, its default, which writes nothing to disk here. If several of our threads call at the same moment, their calls are sent as one statement with one commit.',
   },
   {
     file: 'enqueue',
     cases: /^enqueue_bulk/,
     title: 'Tasks added',
-    text: 'By one process, in bulk, into an empty queue.',
+    text: 'One process adds tasks in bulk to an empty queue.',
   },
   {
     file: 'start-and-recover',
     cases: /^(enqueue_to_start|recover)/,
     title: 'From enqueue to start, and after SIGKILL',
-    text: 'One task at a time into an idle worker, from before the call that adds it until its handler begins. And: a worker that holds 10 tasks is killed while another one is idle; from the kill until the other one has begun all of them, with leases (locks, time limits) of 2 s and a look-out for the dead every second wherever that can be set.',
+    text: '`enqueue_to_start`: one task at a time is added for an idle worker. The time runs from just before the call that adds it until its handler begins. `recover_after_sigkill`: a worker that holds 10 tasks is killed while another one is idle. The time runs from the kill until the other worker has begun all of them. Leases (or locks, or time limits) last 2 s, and crashed workers are looked for every second, wherever that can be set.',
   },
   {
     file: 'lock-pairs',
     cases: /^lock_pairs/,
     title: 'Locks, acquired and released',
-    text: 'By one process; so many at once, each on locks of its own.',
+    text: 'One process acquires and releases; the name of a case gives the number of concurrent callers. Each caller has locks of its own.',
   },
   {
     file: 'hot-lock',
     cases: /^hot_lock/,
     title: 'One hot lock',
-    text: '16 contenders in 4 processes; each holder reads a number in Redis, writes the next one and gives the lock back. `wait` is of all turns; `handover` only of those who got the lock from somebody else, not of those who gave it back and took it again at once, before anybody else looked.',
+    text: '16 contenders in 4 processes compete for one lock. Each holder reads a number in Redis, writes the next one and releases the lock. `wait` covers all turns. `handover` covers only turns in which the lock changed hands, and leaves out those in which the last holder took it again at once, before anybody else looked.',
   },
 ];
 
 // Why we are behind where we have been seen to be.
 const reasons = [
-  [/^drain_one_by_one/, 'bullmq', 'BullMQ, on Redis, its default, changes memory, where nothing waits for a disk; our completions are committed so that they survive a power cut. That does not explain why both are level with 500,000 tasks: ours varied much between the repeats, and we know no reason for the difference between the depths. Draining in batches is where a queue in PostgreSQL is fast.'],
-  [/^enqueue_to_start/, 'bullmq', 'A task of ours is committed to disk before anybody is told of it, and BullMQ’s only has to reach the memory of Redis.'],
-  [/^recover/, 'bullmq', 'Both wait for what is left of the 2 s and then for the next look-out; probably where in these rhythms the kill falls decides.'],
-  [/^recover/, 'pg-boss', 'Both wait for what is left of the 2 s and then for the next look-out. pg-boss counts them from the start of a job, not from the last sign of life: a job that takes longer is run twice.'],
-  [/^hot_lock_(wait_p50|turns)/, '', 'These locks are not fair: whoever gives the lock back takes it again at once, again and again, while the others sleep between two tries. That makes for many turns with no wait at all, and for the long waits in the other rows. Ours goes to who waits the longest, so that nearly every turn is a handover to another process.'],
-  [/^lock_pairs/, '', 'Probably because each grant of ours also counts a fencing token and writes down who holds the lock, which the peer does not.'],
+  [/^drain_one_by_one/, 'bullmq', 'BullMQ works in the memory of Redis, where nothing waits for a disk. Our completions are committed and survive a power cut. This does not explain why both are level with 500,000 tasks: our figures varied a lot between the repeats, and we do not know why the depths differ. A queue in PostgreSQL is fast when it drains in batches.'],
+  [/^enqueue_to_start/, 'bullmq', 'Our task is committed to disk before anybody is told of it. A task of BullMQ only has to reach the memory of Redis.'],
+  [/^recover/, 'bullmq', 'Both wait for the rest of the 2 s and then for the next look at expired tasks. The result probably depends on where in these two intervals the kill falls.'],
+  [/^recover/, 'pg-boss', 'Both wait for the rest of the 2 s and then for the next look at expired tasks. pg-boss counts the 2 s from the start of a job, not from the last heartbeat: a job that takes longer is run twice.'],
+  [/^hot_lock_(wait_p50|turns)/, '', 'These locks are not fair: the holder that releases the lock takes it again at once, again and again, while the others sleep between two tries. This gives many turns with no wait at all, and the long waits in the other rows. Our lock goes to the waiter that has waited longest, so nearly every turn is a handover to another process.'],
+  [/^lock_pairs/, '', 'The reason is probably that each of our grants also counts a fencing token and records who holds the lock, which the peer does not.'],
 ];
 
 const colours = {
@@ -69,6 +69,17 @@ const number = (value) =>
     : String(Number(value.toPrecision(value >= 10 ? 3 : 2)));
 const escape = (text) => text.replace(/&/g, '&amp;').replace(/</g, '&lt;').replace(/>/g, '&gt;');
 const unique = (list) => [...new Set(list)];
+
+/** Breaks a paragraph into lines of at most 120 characters; those after the first are indented. */
+const wrap = (text, indent = '') => {
+  const lines = [''];
+  for (const word of text.split(' ')) {
+    const line = lines.at(-1);
+    if (line !== '' && line.length + 1 + word.length > 120) lines.push(indent + word);
+    else lines[lines.length - 1] = line === '' ? word : `${line} ${word}`;
+  }
+  return lines.join('\n');
+};
 
 /** Whether we are behind the system of this row. */
 const behind = (row) =>
@@ -159,7 +170,7 @@ function losses(rows) {
     found.set(reason, [...(found.get(reason) ?? []), text]);
   }
   if (found.size === 0) return 'Nowhere in this run.';
-  return [...found].map(([reason, list]) => `- Behind ${list.join(', ')}. ${reason}`).join('\n');
+  return [...found].map(([reason, list]) => wrap(`- Behind ${list.join(', ')}. ${reason}`, '  ')).join('\n');
 }
 
 function page(rows, about) {
@@ -173,38 +184,51 @@ function page(rows, about) {
     '',
     '<!-- Made by `./dev bench peers --report` from build/bench/peers.json. Edit bench/peers/report.js. -->',
     '',
-    `Of ${compared.length} comparisons we are ahead in ${ahead.length}, and level (the repeats overlap) ` +
-      `in ${equal.length}. Those in which we are behind are listed, with the reason, under ` +
-      '[Where we are behind](#where-we-are-behind), and bold in the tables.',
+    wrap(
+      `Of ${compared.length} comparisons we are ahead in ${ahead.length}, and level (the repeats overlap) ` +
+        `in ${equal.length}. Every case in which we are behind is bold in the tables, and ` +
+        '[Where we are behind](#where-we-are-behind) gives the reason.',
+    ),
     '',
     ...(about.quick ? ['**Made with `--quick`: it shows that it runs, not how fast.**', ''] : []),
     '## How it was measured',
     '',
-    `On ${about.date}, on a machine with ${machine.cores} cores (${machine.processor}), ${memory} of memory and ${machine.kernel}; ` +
-      'clients and servers share it. Everybody uses the same private PostgreSQL and the same private Redis, one after another, ' +
-      `${about.repeats} ${about.repeats === 1 ? 'time' : 'times'} each, in turns. The figure is the median, and ± is half of the distance between the best and the ` +
-      `worst repeat. A run that is not over by itself takes ${about.seconds} s; queues are ${about.depths.map((depth) => depth.toLocaleString('en-US')).join(' and ')} tasks deep.`,
+    wrap(
+      `Measured on ${about.date}, on a machine with ${machine.cores} cores (${machine.processor}), ${memory} of memory and ` +
+        `${machine.kernel}. Clients and servers share this machine. All systems use the same private PostgreSQL and the same ` +
+        'private Redis. They run one after another, in turns, ' +
+        `${about.repeats} ${about.repeats === 1 ? 'time' : 'times'} each. The figure is the median, and ± is half of the distance ` +
+        `between the best and the worst repeat. A run without a natural end takes ${about.seconds} s. Queues are ` +
+        `${about.depths.map((depth) => depth.toLocaleString('en-US')).join(' and ')} tasks deep.`,
+    ),
     '',
-    `- PostgreSQL ${versions.postgresql}: ${about.postgresql}`,
-    `- Redis ${versions.redis}: ${about.redis}`,
-    `- ${Object.entries(versions)
-      .filter(([name]) => name !== 'postgresql' && name !== 'redis')
-      .map(([name, version]) => `${name} ${String(version).replace(/^v/, '')}`)
-      .join(', ')}`,
+    wrap(`- PostgreSQL ${versions.postgresql}: ${about.postgresql}`, '  '),
+    wrap(`- Redis ${versions.redis}: ${about.redis}`, '  '),
+    wrap(
+      `- ${Object.entries(versions)
+        .filter(([name]) => name !== 'postgresql' && name !== 'redis')
+        .map(([name, version]) => `${name} ${String(version).replace(/^v/, '')}`)
+        .join(', ')}`,
+      '  ',
+    ),
     '',
-    'Each peer is driven as its own documentation recommends for speed: [bench/peers](../bench/peers/README.md) says how. ' +
-      'Peers are programs of Node and ours is one of C++: what is compared is what a user of each gets, language included. ' +
-      'Start-up is not counted. The absolute figures are those of a small machine; compare within a row.',
+    wrap(
+      'Each peer is used as its own documentation recommends for speed; [bench/peers](../bench/peers/README.md) describes how. ' +
+        'The peers are Node programs and ours is a C++ program: the comparison is of what a user of each gets, language ' +
+        'included. Start-up is not counted. The absolute figures are those of a small machine; compare within a row.',
+    ),
     '',
-    'To repeat it: `./dev bench peers`, then `./dev bench peers --report` for this page' +
-      `${about.command ? `. This page shows \`./dev bench peers ${about.command.trim()}\`` : ''}.`,
+    wrap(
+      'To repeat it, run `./dev bench peers`, then `./dev bench peers --report` to make this page' +
+        `${about.command ? `. These figures come from \`./dev bench peers ${about.command.trim()}\`` : ''}.`,
+    ),
     '',
   ];
-  if (about.remark) lines.push(about.remark, '');
+  if (about.remark) lines.push(wrap(about.remark), '');
   for (const group of groups) {
     const own = rows.filter((row) => group.cases.test(row.case));
     if (own.length === 0) continue;
-    lines.push(`## ${group.title}`, '', group.text, '', `![${group.title}](benchmarks/${group.file}.svg)`, '');
+    lines.push(`## ${group.title}`, '', wrap(group.text), '', `![${group.title}](benchmarks/${group.file}.svg)`, '');
     lines.push(table(own), '');
   }
   lines.push('## Where we are behind', '', losses(rows), '');
