@@ -185,7 +185,7 @@ function page(rows, about) {
     '<!-- Made by `./dev bench peers --report` from build/bench/peers.json. Edit bench/peers/report.js. -->',
     '',
     wrap(
-      `Of ${compared.length} comparisons we are ahead in ${ahead.length}, and level (the repeats overlap) ` +
+      `We are ahead in ${ahead.length} of ${compared.length} comparisons, and level (the repeats overlap) ` +
         `in ${equal.length}. Every case in which we are behind is bold in the tables, and ` +
         '[Where we are behind](#where-we-are-behind) gives the reason.',
     ),
