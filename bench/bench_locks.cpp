@@ -37,7 +37,7 @@ void run(const leasehold::bench::Options& options) {
     leasehold::bench::Progress progress;
     for (const Case& one : cases()) {
       if (!options.wants(one.name)) continue;
-      leasehold::testing::RedisServer redis;
+      leasehold::harness::RedisServer redis;
       LockBench bench{options, progress, redis};
       results.push_back(one.run(bench, one.name));
     }

@@ -32,7 +32,7 @@ void run(const leasehold::bench::Options& options) {
   std::vector<Result> results;
   {
     leasehold::bench::Progress progress;
-    leasehold::testing::PostgresServer server(leasehold::bench::server_options());
+    leasehold::harness::PostgresServer server(leasehold::bench::server_options());
     TaskBench bench{options, progress, server};
     for (const Case& one : cases()) {
       if (options.wants(one.name)) results.push_back(one.run(bench, one.name));

@@ -21,7 +21,7 @@ std::string sql_file(const std::string& file) {
 
 /// Debian keeps it out of PATH, beside the server.
 std::string find_pgbench() {
-  const auto asked = testing::run({.argv = {"pg_config", "--bindir"}});
+  const auto asked = harness::run({.argv = {"pg_config", "--bindir"}});
   const fs::path path = fs::path(asked.output.substr(0, asked.output.find('\n'))) / "pgbench";
   return fs::exists(path) ? path.string() : "pgbench";
 }
@@ -41,8 +41,8 @@ double number_after(const std::string& label, const std::string& text) {
 
 }  // namespace
 
-testing::PostgresServerOptions server_options() {
-  return {.durability = testing::PostgresServerOptions::Durability::on,
+harness::PostgresServerOptions server_options() {
+  return {.durability = harness::PostgresServerOptions::Durability::on,
           .config_lines = {"shared_buffers = 1GB", "max_wal_size = 16GB",
                            "checkpoint_timeout = 60min", "wal_buffers = 64MB"}};
 }
@@ -53,7 +53,7 @@ std::string server_settings() {
   return text;
 }
 
-BenchDatabase::BenchDatabase(testing::PostgresServer& server, Commits commits)
+BenchDatabase::BenchDatabase(harness::PostgresServer& server, Commits commits)
     : server_(server), name_(server.create_fresh_database()) {
   if (commits == Commits::do_not_wait) run("asynchronous.sql", {{"database", name_}});
   migrate(uri());
@@ -78,7 +78,7 @@ std::string BenchDatabase::run(const std::string& file, const Variables& variabl
     command.insert(command.end(), {"-v", name + "=" + value});
   }
   command.insert(command.end(), {"-f", sql_file(file)});
-  const auto psql = testing::run({.argv = command, .working_dir = dir_.path()}, longest_statement);
+  const auto psql = harness::run({.argv = command, .working_dir = dir_.path()}, longest_statement);
   if (!psql.status.success()) throw std::runtime_error("psql: " + psql.output);
   return psql.output;
 }
@@ -100,7 +100,7 @@ Work BenchDatabase::pgbench(const Script& script, milliseconds time) const {
   const auto threads =
       std::min<std::size_t>(script.clients, std::max(1U, std::thread::hardware_concurrency()));
   const auto done =
-      testing::run({.argv = {program, "-n", "-M", "prepared", "-f", sql_file(script.file), "-c",
+      harness::run({.argv = {program, "-n", "-M", "prepared", "-f", sql_file(script.file), "-c",
                              std::to_string(script.clients), "-j", std::to_string(threads), "-T",
                              std::to_string(whole.count()), uri()}},
                    longest_statement);

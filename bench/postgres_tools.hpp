@@ -6,14 +6,14 @@
 #include <string>
 
 #include "duel.hpp"
-#include "tests/support/postgres_server.hpp"
-#include "tests/support/process.hpp"
-#include "tests/support/temp_dir.hpp"
+#include "harness/postgres_server.hpp"
+#include "harness/process.hpp"
+#include "harness/temp_dir.hpp"
 
 namespace leasehold::bench {
 
 /// The server that all cases of a run use, durable as in production. Its settings, for the report.
-testing::PostgresServerOptions server_options();
+harness::PostgresServerOptions server_options();
 std::string server_settings();
 
 /// A database of its own for one case, with our tables and the reference's. Dropped at the end.
@@ -22,7 +22,7 @@ class BenchDatabase {
   /// Commits wait for the disk, or not.
   enum class Commits { wait, do_not_wait };
 
-  explicit BenchDatabase(testing::PostgresServer& server, Commits commits = Commits::wait);
+  explicit BenchDatabase(harness::PostgresServer& server, Commits commits = Commits::wait);
   ~BenchDatabase();
   BenchDatabase(const BenchDatabase&) = delete;
   BenchDatabase& operator=(const BenchDatabase&) = delete;
@@ -59,13 +59,13 @@ class BenchDatabase {
     HeldSnapshot& operator=(const HeldSnapshot&) = delete;
 
    private:
-    testing::Process psql_;
+    harness::Process psql_;
   };
 
  private:
-  testing::PostgresServer& server_;
+  harness::PostgresServer& server_;
   const std::string name_;
-  testing::TempDir dir_;
+  harness::TempDir dir_;
 };
 
 }  // namespace leasehold::bench

@@ -3,10 +3,10 @@
 #include <cstddef>
 #include <string>
 
+#include "harness/temp_dir.hpp"
 #include "options.hpp"
 #include "raw_sqlite.hpp"
 #include "report.hpp"
-#include "tests/support/temp_dir.hpp"
 
 namespace leasehold::bench {
 
@@ -33,7 +33,7 @@ class EmbeddedPlace {
   std::string path(const char* name) const { return (dir_.path() / name).string(); }
 
   const Where where_;
-  testing::TempDir dir_;
+  harness::TempDir dir_;
 };
 
 inline constexpr double embedded_target = 0.5;

@@ -3,9 +3,9 @@
 #include <string>
 #include <vector>
 
+#include "harness/redis_server.hpp"
 #include "options.hpp"
 #include "report.hpp"
-#include "tests/support/redis_server.hpp"
 
 namespace leasehold::bench {
 
@@ -13,7 +13,7 @@ namespace leasehold::bench {
 struct LockBench {
   const Options& options;
   Progress& progress;
-  leasehold::testing::RedisServer& redis;
+  leasehold::harness::RedisServer& redis;
 };
 
 /// Pairs of acquire and release by `threads` threads, each on locks of its own.

@@ -7,11 +7,11 @@
 #include <stdexcept>
 #include <thread>
 
+#include "harness/process.hpp"
 #include "leasehold/lock_client.hpp"
 #include "lock_cases/cases.hpp"
 #include "raw_redis.hpp"
 #include "support/random.hpp"
-#include "tests/support/process.hpp"
 
 namespace leasehold::bench {
 namespace {
@@ -90,9 +90,9 @@ std::vector<Turn> contend(LockBench& bench, const char* how, milliseconds time) 
   RawRedisLock raw(bench.redis.address().host, bench.redis.port());
   const auto before = raw.read_and_write_next(counter);
   const std::string self = std::filesystem::read_symlink("/proc/self/exe");
-  std::vector<std::unique_ptr<testing::Process>> children;
+  std::vector<std::unique_ptr<harness::Process>> children;
   for (int i = 0; i < processes; ++i) {
-    children.push_back(std::make_unique<testing::Process>(std::vector<std::string>{
+    children.push_back(std::make_unique<harness::Process>(std::vector<std::string>{
         self, "--contenders", how, bench.redis.address().host, std::to_string(bench.redis.port()),
         std::to_string(time.count()), std::to_string(i * threads)}));
   }

@@ -73,7 +73,7 @@ class OurRenewals {
 
 class RawRenewals {
  public:
-  RawRenewals(const testing::RedisAddress& address, const std::vector<HeldLock>& locks)
+  RawRenewals(const harness::RedisAddress& address, const std::vector<HeldLock>& locks)
       : raw_(address.host, address.port), locks_(locks) {
     for (HeldLock& lock : locks_) {
       lock.name = "raw:{" + lock.name + "}";

@@ -28,7 +28,7 @@ Step our_pairs(LockClient& client, std::size_t thread) {
   };
 }
 
-Step raw_pairs(const testing::RedisAddress& address, std::size_t thread) {
+Step raw_pairs(const harness::RedisAddress& address, std::size_t thread) {
   auto names = names_for(thread);
   for (auto& name : names) name = "raw:{" + name + "}";
   return [raw = std::make_shared<RawRedisLock>(address.host, address.port), names,

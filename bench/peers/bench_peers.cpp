@@ -210,7 +210,7 @@ nlohmann::ordered_json versions_of(const PeersOptions& options) {
       std::ifstream in(options.packages / library / "package.json");
       versions[library] = nlohmann::json::parse(in).at("version");
     }
-    const auto node = testing::run({.argv = {"node", "--version"}});
+    const auto node = harness::run({.argv = {"node", "--version"}});
     versions["node"] = node.output.substr(0, node.output.find('\n'));
   }
   return versions;

@@ -5,10 +5,10 @@
 #include <string>
 #include <vector>
 
+#include "harness/postgres_server.hpp"
+#include "harness/redis_server.hpp"
 #include "peers/driver.hpp"
 #include "peers/results.hpp"
-#include "tests/support/postgres_server.hpp"
-#include "tests/support/redis_server.hpp"
 
 namespace leasehold::bench {
 
@@ -31,15 +31,15 @@ class Stores {
   /// So many tasks of what filled() returned last are done.
   void drained(const System& system, std::size_t tasks);
 
-  testing::PostgresServer& postgres() { return postgres_; }
-  testing::RedisServer& redis() { return redis_; }
+  harness::PostgresServer& postgres() { return postgres_; }
+  harness::RedisServer& redis() { return redis_; }
 
  private:
   std::string copy_of(const std::string& template_database);
   void drop_present();
 
-  testing::PostgresServer postgres_;
-  testing::RedisServer redis_;
+  harness::PostgresServer postgres_;
+  harness::RedisServer redis_;
   std::map<std::string, std::string> templates_;  // databases by system and depth
   std::string present_;                           // the database that was returned last
   std::string in_redis_;                          // whose tasks these are

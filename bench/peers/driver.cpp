@@ -5,9 +5,9 @@
 namespace leasehold::bench {
 namespace {
 
-testing::ProcessOptions start_of(const System& system, const std::string& role,
+harness::ProcessOptions start_of(const System& system, const std::string& role,
                                  const nlohmann::json& options) {
-  testing::ProcessOptions process;
+  harness::ProcessOptions process;
   process.argv = system.command;
   process.argv.push_back(role);
   process.argv.push_back(options.dump());

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "tests/support/process.hpp"
+#include "harness/process.hpp"
 
 namespace leasehold::bench {
 
@@ -41,7 +41,7 @@ class Driver {
 
  private:
   std::string who_;
-  testing::Process process_;
+  harness::Process process_;
 };
 
 }  // namespace leasehold::bench

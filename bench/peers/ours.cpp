@@ -17,8 +17,8 @@
 #include <stdexcept>
 #include <thread>
 
+#include "harness/resp_client.hpp"
 #include "raw_redis.hpp"
-#include "tests/support/resp_client.hpp"
 
 namespace {
 
@@ -244,7 +244,7 @@ void pairs(const json& options) {
 
 void contend(const json& options) {
   const std::string uri = options.at("uri");
-  const auto address = leasehold::testing::RedisAddress::parse(uri);
+  const auto address = leasehold::harness::RedisAddress::parse(uri);
   leasehold::LockClient client{uri};
   client.status("bench:hot");  // connects
   say({{"ready", true}});

@@ -1,8 +1,8 @@
 #pragma once
 
+#include "harness/postgres_server.hpp"
 #include "options.hpp"
 #include "report.hpp"
-#include "tests/support/postgres_server.hpp"
 
 namespace leasehold::bench {
 
@@ -10,7 +10,7 @@ namespace leasehold::bench {
 struct TaskBench {
   const Options& options;
   Progress& progress;
-  testing::PostgresServer& server;
+  harness::PostgresServer& server;
 };
 
 /// Lease and complete in batches of 500 by 4 threads, against pgbench with as many clients.

@@ -24,9 +24,9 @@ constexpr std::size_t reference_clients = 4;
 
 /// Processes that work for one turn.
 Work drain_by(const BenchDatabase& database, std::size_t processes, milliseconds slice) {
-  std::vector<std::unique_ptr<testing::Process>> workers;
+  std::vector<std::unique_ptr<harness::Process>> workers;
   for (std::size_t i = 0; i < processes; ++i) {
-    workers.push_back(std::make_unique<testing::Process>(std::vector<std::string>{
+    workers.push_back(std::make_unique<harness::Process>(std::vector<std::string>{
         LEASEHOLD_BENCH_DRAIN_WORKER, database.uri(), std::to_string(concurrency)}));
     if (workers.back()->read_line() != "ready") throw std::runtime_error("drain_worker: not ready");
   }

@@ -42,7 +42,7 @@ bool FencedRegister::write(const Event& who, std::uint64_t token, std::int64_t f
 }
 
 std::optional<std::int64_t> FencedRegister::access(Event event) const {
-  const FileDescriptor file{
+  const harness::FileDescriptor file{
       ::open(path_.c_str(), O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC, S_IRUSR | S_IWUSR)};
   if (!file) throw_errno(path_);
   while (::flock(file.get(), LOCK_EX) != 0) {  // given back with the descriptor, even by a kill

@@ -142,7 +142,7 @@ std::int64_t history_now() {
 Recorder::Recorder(const std::filesystem::path& directory, const std::string& process)
     : process_(process) {
   const auto path = directory / (process + ".history");
-  file_ = FileDescriptor{
+  file_ = harness::FileDescriptor{
       ::open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, S_IRUSR | S_IWUSR)};
   if (!file_) throw std::system_error(errno, std::generic_category(), path.string());
 }

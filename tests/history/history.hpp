@@ -9,7 +9,7 @@
 #include <string_view>
 #include <vector>
 
-#include "tests/support/file_descriptor.hpp"
+#include "harness/file_descriptor.hpp"
 
 namespace leasehold::testing {
 
@@ -89,7 +89,7 @@ class Recorder {
 
  private:
   std::string process_;
-  FileDescriptor file_;
+  harness::FileDescriptor file_;
 };
 
 /// Everything that was recorded in a directory.

@@ -5,7 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "tests/support/process.hpp"
+#include "harness/process.hpp"
+#include "tests/support/test_namespace.hpp"
 
 namespace leasehold::testing {
 

@@ -17,6 +17,8 @@
 #include <system_error>
 #include <utility>
 
+#include "tests/support/test_namespace.hpp"
+
 namespace leasehold::testing {
 namespace {
 

@@ -12,8 +12,9 @@
 #include <thread>
 #include <vector>
 
-#include "file_descriptor.hpp"
-#include "free_port.hpp"
+#include "harness/file_descriptor.hpp"
+#include "harness/free_port.hpp"
+#include "tests/support/test_namespace.hpp"
 
 namespace leasehold::testing {
 

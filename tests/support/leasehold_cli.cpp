@@ -5,9 +5,10 @@
 #include <ostream>
 #include <stdexcept>
 
+#include "harness/process.hpp"
+#include "harness/temp_dir.hpp"
 #include "leaseholdd.hpp"
-#include "process.hpp"
-#include "temp_dir.hpp"
+#include "tests/support/test_namespace.hpp"
 
 namespace leasehold::testing {
 

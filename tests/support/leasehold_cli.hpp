@@ -6,6 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "tests/support/test_namespace.hpp"
+
 namespace leasehold::testing {
 
 /// What a run of leasehold has left.

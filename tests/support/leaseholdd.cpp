@@ -8,6 +8,8 @@
 #include <stdexcept>
 #include <thread>
 
+#include "tests/support/test_namespace.hpp"
+
 namespace leasehold::testing {
 namespace {
 

@@ -8,8 +8,9 @@
 #include <string>
 #include <vector>
 
-#include "process.hpp"
-#include "temp_dir.hpp"
+#include "harness/process.hpp"
+#include "harness/temp_dir.hpp"
+#include "tests/support/test_namespace.hpp"
 
 namespace leasehold::testing {
 

@@ -9,6 +9,7 @@
 
 #include "leasehold/errors.hpp"
 #include "leasehold/redis_link.hpp"
+#include "tests/support/test_namespace.hpp"
 
 namespace leasehold::testing {
 

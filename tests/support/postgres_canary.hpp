@@ -7,6 +7,8 @@
 #include <thread>
 #include <utility>
 
+#include "tests/support/test_namespace.hpp"
+
 namespace leasehold::testing {
 
 /// Tells how long the machine or PostgreSQL stood still: writes the database's time into a table,

@@ -18,6 +18,7 @@
 
 #include "leasehold/locks.hpp"
 #include "tests/support/eventually.hpp"
+#include "tests/support/test_namespace.hpp"
 
 // For what cannot work on a machine that stands still: a holder that sends no heartbeat in time
 // loses its lock, and a waiter that does not take its turn within a second loses that. It is right

@@ -6,11 +6,11 @@
 #include <string>
 #include <thread>
 
-#include "tests/support/process.hpp"
-#include "tests/support/redis_server.hpp"
+#include "harness/process.hpp"
+#include "harness/redis_server.hpp"
 
-using leasehold::testing::Process;
-using leasehold::testing::RedisServer;
+using leasehold::harness::Process;
+using leasehold::harness::RedisServer;
 
 int main() {
   // By a thread that ends: they must not die with it.
@@ -18,8 +18,8 @@ int main() {
   std::unique_ptr<Process> other;
   std::thread{[&] {
     redis = std::make_unique<RedisServer>();
-    other = std::make_unique<Process>(leasehold::testing::ProcessOptions{
-        .argv = {"sleep", "1000"}, .run_as = leasehold::testing::unprivileged_user()});
+    other = std::make_unique<Process>(leasehold::harness::ProcessOptions{
+        .argv = {"sleep", "1000"}, .run_as = leasehold::harness::unprivileged_user()});
   }}.join();
   std::cout << redis->pid() << "\n" << other->pid() << "\n";
   std::cout << redis->command({"PING"}).string << std::endl;

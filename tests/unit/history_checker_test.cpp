@@ -1,6 +1,5 @@
 // The checker itself: histories made by hand, good ones and bad ones, for every rule. Times are
 // small numbers; a grant of `g` by process P, thread 1, is written `g`.
-#include "tests/history/history_checker.hpp"
 
 #include <gtest/gtest.h>
 
@@ -8,9 +7,11 @@
 #include <sstream>
 #include <thread>
 
+#include "harness/temp_dir.hpp"
 #include "tests/history/fenced_register.hpp"
+#include "tests/history/history_checker.hpp"
 #include "tests/history/planted_bug.hpp"
-#include "tests/support/temp_dir.hpp"
+#include "tests/support/test_namespace.hpp"
 
 namespace leasehold::testing {
 namespace {

@@ -14,19 +14,19 @@
 #include <thread>
 #include <vector>
 
+#include "harness/process.hpp"
+#include "harness/temp_dir.hpp"
 #include "leasehold/errors.hpp"
 #include "tests/support/message_of.hpp"
-#include "tests/support/process.hpp"
-#include "tests/support/temp_dir.hpp"
 
 namespace leasehold {
 namespace {
 
 using namespace std::chrono_literals;
+using harness::Process;
+using harness::TempDir;
 using testing::contains;
 using testing::message_of;
-using testing::Process;
-using testing::TempDir;
 
 const char* const program = LEASEHOLD_TEST_PROGRAMS "/runner_id_program";
 

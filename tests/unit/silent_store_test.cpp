@@ -4,12 +4,16 @@
 #include <atomic>
 
 #include "tasks/runtime/worker_run.hpp"
-#include "tests/integration/worker_fixture.hpp"
+#include "tests/support/eventually.hpp"
+#include "tests/support/kept_log.hpp"
+#include "tests/support/signal.hpp"
 
 namespace leasehold {
 namespace {
 
 using std::chrono::steady_clock;
+using testing::KeptLog;
+using testing::Signal;
 
 /// How the store of a test fares. Calls that are silent do not return before they are told to.
 struct Server {

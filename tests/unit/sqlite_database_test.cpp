@@ -10,18 +10,18 @@
 #include <thread>
 #include <vector>
 
+#include "harness/temp_dir.hpp"
 #include "leasehold/errors.hpp"
 #include "tests/support/message_of.hpp"
 #include "tests/support/refusal_of.hpp"
-#include "tests/support/temp_dir.hpp"
 
 namespace leasehold::sqlite {
 namespace {
 
 using namespace std::chrono_literals;
+using leasehold::harness::TempDir;
 using leasehold::testing::contains;
 using leasehold::testing::message_of;
-using leasehold::testing::TempDir;
 using Reason = ServerRefused::Reason;
 
 constexpr EmbeddedText first{"0001_first", "",

@@ -8,28 +8,29 @@
 #include <mutex>
 #include <vector>
 
+#include "harness/temp_dir.hpp"
 #include "tests/support/eventually.hpp"
-#include "tests/support/temp_dir.hpp"
 
 namespace leasehold::sqlite {
 namespace {
 
+using leasehold::harness::TempDir;
 using leasehold::testing::eventually;
-using leasehold::testing::TempDir;
 
 constexpr EmbeddedText table{"0001_table", "", "CREATE TABLE notes (text TEXT)"};
 constexpr std::array migrations{&table};
-constexpr EmbeddedText add_note{"add_note", "", "INSERT INTO notes (text) VALUES (?1)"};
-constexpr EmbeddedText count_notes{"count_notes", "", "SELECT count(*) FROM notes"};
+constexpr EmbeddedText add_watched_note{"add_watched_note", "",
+                                        "INSERT INTO notes (text) VALUES (?1)"};
+constexpr EmbeddedText count_watched_notes{"count_watched_notes", "", "SELECT count(*) FROM notes"};
 
-std::shared_ptr<Database> open(const std::string& uri) {
+std::shared_ptr<Database> open_watched(const std::string& uri) {
   return open_database(*parse_sqlite_uri(uri),
                        {.schema = {.kind = "locks", .migrations = migrations},
                         .durability = Durability::process_crash});
 }
 
 void add(Database& database) {
-  database.write([](Transaction& transaction) { transaction.execute(add_note, "a note"); });
+  database.write([](Transaction& transaction) { transaction.execute(add_watched_note, "a note"); });
 }
 
 /// Remembers what it was told.
@@ -42,7 +43,7 @@ struct Seen {
                 },
             .on_change =
                 [this](Connection& connection) {
-                  auto row = connection.prepare(count_notes);
+                  auto row = connection.prepare(count_watched_notes);
                   row.step();
                   notes = row.integer(0);
                 },
@@ -67,8 +68,8 @@ class SqliteWatcherTest : public ::testing::Test {
 
 TEST_F(SqliteWatcherTest, WordOfThisProcessArrives) {
   for (const std::string& where : {std::string("sqlite::memory:watched"), uri()}) {
-    const auto database = open(where);
-    const auto another = open(where);
+    const auto database = open_watched(where);
+    const auto another = open_watched(where);
     Seen seen;
     const Watcher watcher(*database, "me", seen.callbacks());
     EXPECT_TRUE(another->hub().is_heard("me"));
@@ -80,15 +81,15 @@ TEST_F(SqliteWatcherTest, WordOfThisProcessArrives) {
 }
 
 TEST_F(SqliteWatcherTest, OnePathIsOneHubHoweverItIsWritten) {
-  const auto database = open(uri());
-  const auto another = open("sqlite:" + (dir_.path() / "." / "store.db").string());
+  const auto database = open_watched(uri());
+  const auto another = open_watched("sqlite:" + (dir_.path() / "." / "store.db").string());
   EXPECT_EQ(&database->hub(), &another->hub());
-  EXPECT_NE(&open("sqlite::memory:")->hub(), &open("sqlite::memory:a")->hub());
+  EXPECT_NE(&open_watched("sqlite::memory:")->hub(), &open_watched("sqlite::memory:a")->hub());
 }
 
 TEST_F(SqliteWatcherTest, ChangesByOtherConnectionsAreSeen) {
-  const auto database = open(uri());
-  const auto another = open(uri());
+  const auto database = open_watched(uri());
+  const auto another = open_watched(uri());
   Seen seen;
   const Watcher watcher(*database, "me", seen.callbacks());
   add(*another);
@@ -98,14 +99,14 @@ TEST_F(SqliteWatcherTest, ChangesByOtherConnectionsAreSeen) {
 }
 
 TEST_F(SqliteWatcherTest, AReplacedFileIsAReset) {
-  const auto database = open(uri());
+  const auto database = open_watched(uri());
   Seen seen;
   const Watcher watcher(*database, "me", seen.callbacks());
-  add(*open(uri()));
+  add(*open_watched(uri()));
   EXPECT_TRUE(eventually([&] { return seen.notes == 1; }));
   EXPECT_EQ(seen.resets, 0);
   std::filesystem::remove(dir_.path() / "store.db");
-  const auto anew = open(uri());
+  const auto anew = open_watched(uri());
   add(*anew);
   add(*anew);
   EXPECT_TRUE(eventually([&] { return seen.resets >= 1; }));

@@ -13,14 +13,16 @@
 #include <string>
 #include <thread>
 
+#include "harness/free_port.hpp"
+#include "harness/postgres_server.hpp"
+#include "harness/process.hpp"
+#include "harness/redis_server.hpp"
+#include "harness/temp_dir.hpp"
 #include "tests/support/eventually.hpp"
 #include "tests/support/fault_proxy.hpp"
-#include "tests/support/free_port.hpp"
-#include "tests/support/postgres_server.hpp"
-#include "tests/support/process.hpp"
-#include "tests/support/redis_server.hpp"
+#include "tests/support/shared_servers.hpp"
 #include "tests/support/starvation.hpp"
-#include "tests/support/temp_dir.hpp"
+#include "tests/support/test_namespace.hpp"
 
 namespace leasehold::testing {
 namespace {
@@ -34,7 +36,7 @@ RedisAddress at_port(int port) {
   return address;
 }
 
-RedisReply set(RespClient& client, const std::string& key) {
+harness::RedisReply set(RespClient& client, const std::string& key) {
   return client.command({"SET", key, "v"});
 }
 

@@ -1,0 +1,36 @@
+// Works on locks until its standard input ends; see tests/history/lock_workload.hpp.
+//
+//     lock_history_program URI DIRECTORY PROCESS SEED THREADS BUG
+#include <cstdlib>
+#include <exception>
+#include <future>
+#include <iostream>
+#include <stop_token>
+#include <string>
+
+#include "tests/history/lock_workload.hpp"
+
+int main(int argc, char** argv) {
+  if (argc != 7) return EXIT_FAILURE;
+  try {
+    leasehold::testing::LockWorkload workload;
+    workload.uri = argv[1];
+    workload.directory = argv[2];
+    workload.process = argv[3];
+    workload.seed = std::stoull(argv[4]);
+    workload.threads = std::stoi(argv[5]);
+    workload.bug = leasehold::testing::planted_bug(argv[6]);
+
+    std::stop_source stop;
+    auto work = std::async(std::launch::async,
+                           [&] { leasehold::harness::run(workload, stop.get_token()); });
+    for (std::string line; std::getline(std::cin, line);) {
+    }
+    stop.request_stop();
+    work.get();
+    return EXIT_SUCCESS;
+  } catch (const std::exception& error) {
+    std::cerr << "lock_history_program: " << error.what() << std::endl;
+    return EXIT_FAILURE;
+  }
+}

@@ -1,0 +1,463 @@
+// Several workers, recoverers and updaters at once: nothing is done twice, nothing is lost.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <atomic>
+#include <map>
+#include <mutex>
+#include <optional>
+#include <pqxx/pqxx>
+#include <set>
+#include <vector>
+
+#include "tests/support/eventually.hpp"
+#include "tests/support/own_transaction.hpp"
+#include "tests/support/postgres_tasks.hpp"
+#include "tests/support/task_store.hpp"
+#include "tests/support/together.hpp"
+
+namespace leasehold::testing {
+namespace {
+
+class TaskConcurrencyTest : public OnEveryTaskStore {};
+ON_EVERY_STORE(TaskConcurrencyTest);
+
+/// What only several connections to one server can do to each other.
+class TaskLocksTest : public PostgresTaskTest {};
+
+TEST_P(TaskConcurrencyTest, FiveWorkersAndNoTaskTwice) {
+  TaskQueue queue{uri(), {.postgres = {.connections = 5}}};
+  constexpr int tasks = 1'000;
+  queue.enqueue(std::vector<NewTask>(tasks, {.type = "t"}));
+
+  std::mutex mutex;
+  std::map<TaskId, int> done;
+  together(5, [&](int worker) {
+    const std::string name = "worker " + std::to_string(worker);
+    for (;;) {
+      // Of different sizes, so that they meet in all ways.
+      auto leases =
+          queue.lease({.types = {"t"}, .limit = 1 + std::size_t(worker) * 3, .worker = name});
+      if (leases.empty()) return;
+      {
+        const std::lock_guard guard(mutex);
+        for (const auto& lease : leases) ++done[lease.id()];
+      }
+      EXPECT_TRUE(queue.complete(leases).empty());
+    }
+  });
+  EXPECT_EQ(done.size(), std::size_t(tasks));
+  for (const auto& [id, times] : done) EXPECT_EQ(times, 1) << "task " << id;
+  EXPECT_EQ(count("state = 'completed'"), tasks);
+}
+
+TEST_P(TaskConcurrencyTest, AnExpiredLeaseIsRecoveredAndLeasedAgain) {
+  TaskQueue queue{uri()};
+  const auto task = queue.enqueue({.type = "t", .payload = "1"});
+  auto leases = queue.lease({.types = {"t"}, .duration = 100ms, .worker = "dead"});
+  ASSERT_EQ(leases.size(), 1U);
+  leases.front().abandon();
+  EXPECT_TRUE(queue.lease({.types = {"t"}}).empty()) << "leased to one at a time";
+
+  Recovery recovery{queue};
+  RecoveryReport report;
+  ASSERT_TRUE(eventually([&] {
+    report = recovery.run_once();
+    return !report.tasks.empty();
+  }));
+  ASSERT_EQ(report.tasks.size(), 1U);
+  EXPECT_EQ(report.requeued, 1U);
+  EXPECT_EQ(report.dead, 0U);
+  EXPECT_EQ(report.tasks[0].id, task.id);
+  EXPECT_EQ(report.tasks[0].worker, "dead");
+  EXPECT_EQ(report.tasks[0].crash_count, 1);
+  EXPECT_GE(report.tasks[0].overdue, 0ms);
+
+  auto again = lease_one(queue);
+  EXPECT_EQ(again.id(), task.id);
+  EXPECT_EQ(again.attempt(), 2);
+  EXPECT_EQ(again.crash_count(), 1);
+  again.complete();
+}
+
+TEST_P(TaskConcurrencyTest, OfTwoUpdatersOfOneVersionOneWins) {
+  TaskQueue queue{uri(), {.postgres = {.connections = 8}}};
+  const auto task = queue.enqueue({.type = "t"});
+  for (int round = 0; round < 20; ++round) {
+    const auto version = queue.get(task.id)->version;
+    std::atomic<int> won{0};
+    std::atomic<int> lost{0};
+    together(8, [&](int i) {
+      const auto outcome = queue.update(task.id, version, {.priority = i}).outcome;
+      if (outcome == Update::Outcome::updated) ++won;
+      if (outcome == Update::Outcome::conflict) ++lost;
+    });
+    EXPECT_EQ(won, 1);
+    EXPECT_EQ(lost, 7);
+  }
+}
+
+// The stale-attempt suite: the first holder paused past its expiry, the task is recovered and
+// leased again; whatever the first one then does is refused and changes nothing.
+class StaleAttemptTest : public OnEveryTaskStore {
+ protected:
+  void SetUp() override {
+    queue.emplace(uri());
+    id = queue->enqueue({.type = "t", .max_attempts = 5}).id;
+    stale.emplace(lease_one(*queue, "t", "first"));
+    expire(id);
+    EXPECT_EQ(Recovery{*queue}.run_once().requeued, 1U);
+    held.emplace(lease_one(*queue, "t", "second"));
+    before = row();
+  }
+  void TearDown() override {
+    EXPECT_EQ(row(), before) << "a stale holder changed the task";
+    EXPECT_EQ(held->complete(), LeaseWrite::accepted);
+    EXPECT_GE(queue->stats().stale_writes, 1U);
+  }
+  std::string row() {
+    return sql("SELECT * FROM leasehold.tasks WHERE id = " + std::to_string(id.value));
+  }
+
+  std::optional<TaskQueue> queue;
+  TaskId id;
+  std::optional<TaskLease> stale;
+  std::optional<TaskLease> held;
+  std::string before;
+};
+ON_EVERY_STORE(StaleAttemptTest);
+
+TEST_P(StaleAttemptTest, RenewalIsRefused) { EXPECT_EQ(stale->extend(), LeaseWrite::stale); }
+TEST_P(StaleAttemptTest, ProgressIsRefused) { EXPECT_EQ(stale->progress("1"), LeaseWrite::stale); }
+TEST_P(StaleAttemptTest, CompletionIsRefused) { EXPECT_EQ(stale->complete(), LeaseWrite::stale); }
+TEST_P(StaleAttemptTest, FailureIsRefused) { EXPECT_EQ(stale->fail("no"), FailOutcome::stale); }
+TEST_P(StaleAttemptTest, ReleaseIsRefused) { EXPECT_EQ(stale->release(), LeaseWrite::stale); }
+TEST_P(StaleAttemptTest, BatchRenewalIsRefused) {
+  EXPECT_EQ(queue->extend({&*stale, 1}), std::vector{id});
+}
+TEST_P(StaleAttemptTest, BatchCompletionIsRefused) {
+  EXPECT_EQ(queue->complete({&*stale, 1}), std::vector{id});
+}
+TEST_P(StaleAttemptTest, DeletingCompletionIsRefused) {
+  TaskQueue deleting{uri(), {.retention = Retention::delete_at_once()}};
+  const TaskId other = deleting.enqueue({.type = "u"}).id;
+  auto lease = lease_one(deleting, "u");
+  expire(other);
+  EXPECT_EQ(Recovery{deleting}.run_once().requeued, 1U);
+  EXPECT_EQ(lease.complete(), LeaseWrite::stale);
+  EXPECT_EQ(deleting.get(other)->state, TaskState::pending);
+  EXPECT_EQ(stale->complete(), LeaseWrite::stale);
+}
+TEST_P(StaleAttemptTest, AbandonedHandleChangesNothing) { stale.reset(); }
+
+TEST_P(TaskConcurrencyTest, ALateHolderMayStillRenewWhatWasNotTakenBack) {
+  TaskQueue queue{uri()};
+  const auto task = queue.enqueue({.type = "t"});
+  auto lease = lease_one(queue);
+  expire(task.id);
+  EXPECT_EQ(lease.extend(), LeaseWrite::accepted);
+  EXPECT_TRUE(Recovery{queue}.run_once().tasks.empty()) << "a renewal that commits first wins";
+  EXPECT_EQ(lease.complete(), LeaseWrite::accepted);
+}
+
+TEST_P(TaskConcurrencyTest, FourRecoverersRaceCompletionsAndRenewals) {
+  TaskQueue queue{uri(), {.postgres = {.connections = 8}}};
+  constexpr std::size_t tasks = 400;
+  queue.enqueue(std::vector<NewTask>(tasks, {.type = "t"}));
+  auto leases = queue.lease({.types = {"t"}, .limit = tasks});
+  ASSERT_EQ(leases.size(), tasks);
+  expire_all();
+
+  std::vector<TaskLease> to_complete;
+  std::vector<TaskLease> to_extend;
+  for (std::size_t i = 0; i < tasks; ++i) {
+    (i % 2 == 0 ? to_complete : to_extend).push_back(std::move(leases[i]));
+  }
+  std::mutex mutex;
+  std::map<TaskId, int> recovered;
+  std::set<TaskId> completed;
+  std::set<TaskId> extended;
+  together(6, [&](int i) {
+    if (i < 4) {
+      const auto report = Recovery{queue, {.batch = 7}}.run_once();
+      const std::lock_guard guard(mutex);
+      for (const auto& task : report.tasks) ++recovered[task.id];
+    } else if (i == 4) {
+      for (auto& lease : to_complete) {
+        if (lease.complete() == LeaseWrite::accepted) completed.insert(lease.id());
+      }
+    } else {
+      for (auto& lease : to_extend) {
+        if (lease.extend(1h) == LeaseWrite::accepted) extended.insert(lease.id());
+      }
+    }
+  });
+  // What was locked by somebody at the wrong moment is left to the next round.
+  for (const auto& task : Recovery{queue}.run_once().tasks) ++recovered[task.id];
+
+  for (const auto& [id, times] : recovered) EXPECT_EQ(times, 1) << "task " << id;
+  for (const TaskId id : completed) EXPECT_FALSE(recovered.contains(id)) << "task " << id;
+  for (const TaskId id : extended) EXPECT_FALSE(recovered.contains(id)) << "task " << id;
+  EXPECT_EQ(recovered.size() + completed.size() + extended.size(), tasks) << "none lost";
+  EXPECT_EQ(sql("SELECT count(*) FROM leasehold.tasks WHERE state = 'pending'"),
+            std::to_string(recovered.size()));
+  for (auto& lease : to_extend) {
+    if (extended.contains(lease.id())) {
+      EXPECT_EQ(lease.complete(), LeaseWrite::accepted);
+    }
+  }
+}
+
+TEST_P(TaskConcurrencyTest, APoisonTaskIsDeadAfterAFewCrashes) {
+  TaskQueue queue{uri()};
+  const auto task = queue.enqueue({.type = "t", .max_attempts = 100});
+  Recovery recovery{queue, {.max_crashes = 3}};
+  for (int crash = 1; crash <= 3; ++crash) {
+    lease_one(queue).abandon();  // as a crash does
+    expire(task.id);
+    const auto report = recovery.run_once();
+    ASSERT_EQ(report.tasks.size(), 1U);
+    EXPECT_EQ(report.tasks[0].crash_count, crash);
+    EXPECT_EQ(report.tasks[0].state, crash < 3 ? TaskState::pending : TaskState::dead);
+  }
+  EXPECT_TRUE(queue.lease({.types = {"t"}}).empty());
+  const auto record = queue.get(task.id);
+  EXPECT_EQ(record->state, TaskState::dead);
+  EXPECT_NE(record->last_error.find("w expired"), std::string::npos) << record->last_error;
+  EXPECT_EQ(queue.stats().recovered, 3U);
+  EXPECT_EQ(queue.stats().dead, 1U);
+}
+
+TEST_P(TaskConcurrencyTest, ACrashInTheLastAttemptIsDead) {
+  TaskQueue queue{uri()};
+  const auto task = queue.enqueue({.type = "t", .max_attempts = 1});
+  lease_one(queue).abandon();
+  expire(task.id);
+  EXPECT_EQ(Recovery{queue}.run_once().dead, 1U);
+}
+
+// Each would hold the key that the other one wants next.
+TEST_P(TaskConcurrencyTest, BatchesWithTheSameKeysInAnyOrderDoNotDeadlock) {
+  TaskQueue queue{uri()};
+  std::vector<Enqueued> answers;
+  std::jthread other;
+  in_transaction(queue, [&](const OwnTransaction& transaction) {
+    transaction.enqueue_in(queue, NewTask{.type = "t", .unique_key = "a"});
+    other = std::jthread([&] {
+      answers = queue.enqueue(std::vector<NewTask>{{.type = "t", .unique_key = "c"},
+                                                   {.type = "t"},
+                                                   {.type = "t", .unique_key = "b"},
+                                                   {.type = "t", .unique_key = "a"}});
+    });
+    if (in_postgres()) {
+      EXPECT_TRUE(eventually([&] {
+        return sql("SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query "
+                   "LIKE '%leasehold enqueue%' AND datname = current_database()") == "1";
+      }));
+    }
+    EXPECT_NO_THROW(transaction.enqueue_in(queue, NewTask{.type = "t", .unique_key = "b"}));
+  });
+  other.join();
+  if (in_postgres()) {
+    EXPECT_EQ(queue.stats().retries, 0U);
+  }
+  ASSERT_EQ(answers.size(), 4U);
+  using Outcome = Enqueued::Outcome;
+  EXPECT_EQ(answers[0].outcome, Outcome::added);
+  EXPECT_EQ(answers[1].outcome, Outcome::added);
+  EXPECT_EQ(answers[2].outcome, Outcome::exists);
+  EXPECT_EQ(answers[3].outcome, Outcome::exists);
+  EXPECT_LT(answers[0].id, answers[1].id) << "in order, whatever the order of the keys";
+  EXPECT_EQ(queue.get(answers[0].id)->unique_key, "c");
+  EXPECT_EQ(queue.get(answers[1].id)->unique_key, "");
+  EXPECT_EQ(queue.get(answers[2].id)->unique_key, "b");
+  EXPECT_EQ(queue.get(answers[3].id)->unique_key, "a");
+}
+
+TEST_F(TaskLocksTest, RecoveryPagesOnPastWhatIsLocked) {
+  TaskQueue queue{uri()};
+  queue.enqueue(std::vector<NewTask>(50, {.type = "t"}));
+  auto leases = queue.lease({.types = {"t"}, .limit = 50});
+  for (auto& lease : leases) lease.abandon();
+  sql("UPDATE leasehold.tasks SET lease_expiry = now() - interval '1 s'");
+  pqxx::connection other{uri()};
+  pqxx::work locks{other};
+  locks.exec("SELECT FROM leasehold.tasks WHERE id <= " + std::to_string(leases[9].id().value) +
+             " FOR UPDATE");
+  EXPECT_EQ((Recovery{queue, {.batch = 5}}).run_once().requeued, 40U);
+  locks.abort();
+  EXPECT_EQ((Recovery{queue, {.batch = 5}}).run_once().requeued, 10U);
+}
+
+TEST_P(TaskConcurrencyTest, SixteenThreadsAddOneUniqueKeyOnce) {
+  TaskQueue queue{uri(), {.postgres = {.connections = 16}}};
+  for (int round = 0; round < 15; ++round) {
+    const NewTask task{.type = "t", .unique_key = "key " + std::to_string(round)};
+    std::mutex mutex;
+    std::set<TaskId> ids;
+    int added = 0;
+    together(16, [&](int) {
+      const auto answer = queue.enqueue(task);
+      const std::lock_guard guard(mutex);
+      ids.insert(answer.id);
+      if (answer.outcome == Enqueued::Outcome::added) ++added;
+    });
+    EXPECT_EQ(ids.size(), 1U);
+    EXPECT_EQ(added, 1);
+  }
+  EXPECT_EQ(sql("SELECT count(*) FROM leasehold.tasks"), "15");
+}
+
+// Workers complete while others enqueue the same key: at any time one living task has it at most,
+// and every answer names a task that exists.
+TEST_P(TaskConcurrencyTest, AUniqueKeyRacesWithItsCompletion) {
+  TaskQueue queue{uri(), {.postgres = {.connections = 8}}};
+  std::atomic<int> added{0};
+  std::atomic<int> completed{0};
+  std::atomic<int> producers{4};
+  together(6, [&](int i) {
+    if (i < 4) {
+      for (int n = 0; n < 100; ++n) {
+        if (queue.enqueue({.type = "t", .unique_key = "k"}).outcome == Enqueued::Outcome::added) {
+          ++added;
+        }
+      }
+      --producers;
+    } else {
+      while (producers > 0 || completed < added) {
+        for (auto& lease : queue.lease({.types = {"t"}})) {
+          if (lease.complete() == LeaseWrite::accepted) ++completed;
+        }
+      }
+    }
+  });
+  EXPECT_EQ(completed, added);
+  EXPECT_EQ(sql("SELECT count(*) FROM leasehold.tasks"), std::to_string(added));
+}
+
+// Small completions of several threads are made as one statement, whose answer names ids only.
+TEST_P(TaskConcurrencyTest, AStaleCompletionBesideTheRightOneIsRefused) {
+  TaskQueue queue{uri()};
+  for (int round = 0; round < 5; ++round) {
+    const TaskId task = queue.enqueue({.type = "t"}).id;
+    TaskLease stale = lease_one(queue);
+    expire(task);
+    ASSERT_EQ(Recovery(queue).run_once().requeued, 1U);
+    TaskLease current = lease_one(queue);
+    queue.enqueue({.type = "first"});
+    TaskLease first = lease_one(queue, "first");
+
+    // While the completion of the first one waits for its row, the other two gather.
+    LeaseWrite of_stale{};
+    LeaseWrite of_current{};
+    std::vector<std::jthread> completing;
+    in_transaction(queue, [&](const OwnTransaction& blocking) {
+      if (in_postgres()) {
+        blocking.execute("SELECT FROM leasehold.tasks WHERE type = 'first' FOR UPDATE");
+      }
+      completing.emplace_back([&] { EXPECT_EQ(first.complete(), LeaseWrite::accepted); });
+      if (in_postgres()) {
+        EXPECT_TRUE(eventually([&] {
+          return sql("SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'") == "1";
+        }));
+      }
+      completing.emplace_back([&] { of_stale = stale.complete(); });
+      completing.emplace_back([&] { of_current = current.complete(); });
+      std::this_thread::sleep_for(50ms);  // to gather; if they do not, there is nothing to see
+    });
+    completing.clear();
+    EXPECT_EQ(of_stale, LeaseWrite::stale);
+    EXPECT_EQ(of_current, LeaseWrite::accepted);
+    sql("DELETE FROM leasehold.tasks");
+  }
+}
+
+// While one completion waits for its row, a lease and other completions gather. They lose patience
+// with it, and go together: in one statement, with an answer for each. What somebody has locked
+// holds up nobody but its own caller.
+TEST_F(TaskLocksTest, ALeaseAndCompletionsShareAStatement) {
+  // Only these statements call lock_leases.
+  sql("ALTER DATABASE " + database() + " SET track_functions = 'pl'");
+  const auto shared = [] {
+    return std::stoi(
+        sql("SELECT coalesce(sum(calls), 0) FROM pg_stat_user_functions "
+            "WHERE funcname = 'lock_leases'"));
+  };
+  for (const auto retention : {Retention::delete_at_once(), Retention::keep_forever()}) {
+    const int before = shared();
+    std::optional<TaskQueue> own{std::in_place, uri(), TaskQueueOptions{.retention = retention}};
+    TaskQueue& queue = *own;
+    pqxx::connection connection{uri()};
+    for (int round = 0; round < 5; ++round) {
+      queue.enqueue(std::vector<NewTask>(2, {.type = "locked"}));
+      TaskLease first = lease_one(queue, "locked");
+      TaskLease second = lease_one(queue, "locked");
+      queue.enqueue({.type = "given back"});
+      TaskLease stale = lease_one(queue, "given back");
+      expire(stale.id());
+      ASSERT_EQ(Recovery(queue).run_once().requeued, 1U);
+      queue.enqueue({.type = "t"});
+      TaskLease done = lease_one(queue);
+      queue.enqueue({.type = "t", .payload = R"({"next":1})"});
+
+      pqxx::work blocking{connection};
+      blocking.exec("SELECT FROM leasehold.tasks WHERE type = 'locked' FOR UPDATE");
+      std::atomic<bool> unlocked{false};
+      const auto complete_locked = [&](TaskLease& lease) {
+        EXPECT_EQ(lease.complete(), LeaseWrite::accepted);
+        EXPECT_TRUE(unlocked);
+      };
+      std::jthread one([&] { complete_locked(first); });
+      ASSERT_TRUE(eventually([&] {
+        return sql("SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'") == "1";
+      }));
+      LeaseWrite of_done{};
+      LeaseWrite of_stale{};
+      std::optional<TaskLease> next;
+      std::jthread two([&] { complete_locked(second); });
+      {
+        const std::jthread three([&] { of_done = done.complete(R"({"ok":true})"); });
+        const std::jthread four([&] { next.emplace(lease_one(queue)); });
+        const std::jthread five([&] { of_stale = stale.complete(); });
+      }  // all are answered while the locked ones still wait
+      EXPECT_EQ(of_done, LeaseWrite::accepted);
+      EXPECT_EQ(of_stale, LeaseWrite::stale);
+      EXPECT_EQ(next->payload(), R"({"next":1})");
+      if (!retention.deletes_at_once()) {
+        EXPECT_EQ(queue.get(done.id())->result, R"({"ok":true})");
+      }
+      unlocked = true;
+      blocking.commit();
+      one.join();
+      two.join();
+      next.reset();
+      sql("DELETE FROM leasehold.tasks");
+    }
+    own.reset();  // a connection tells what it counted when it ends
+    EXPECT_TRUE(eventually([&] { return shared() > before; }));
+  }
+  sql("ALTER DATABASE " + database() + " RESET track_functions");
+}
+
+TEST_F(TaskLocksTest, BatchesInOppositeOrderDoNotDeadlock) {
+  TaskQueue queue{uri(), {.postgres = {.connections = 4}}};
+  queue.enqueue(std::vector<NewTask>(200, {.type = "t"}));
+  auto leases = queue.lease({.types = {"t"}, .limit = 200});
+  // We have them backwards; the other one goes forwards. The queue sorts them.
+  std::reverse(leases.begin(), leases.end());
+  together(2, [&](int i) {
+    for (int n = 0; n < 20; ++n) {
+      if (i == 0) {
+        EXPECT_TRUE(queue.extend(leases).empty());
+      } else {
+        sql("UPDATE leasehold.tasks t SET updated_at = now() FROM (SELECT id FROM leasehold.tasks "
+            "ORDER BY id FOR NO KEY UPDATE) s WHERE t.id = s.id");
+      }
+    }
+  });
+  EXPECT_EQ(sql("SELECT deadlocks FROM pg_stat_database WHERE datname = current_database()"), "0");
+  EXPECT_TRUE(queue.complete(leases).empty());
+}
+
+}  // namespace
+}  // namespace leasehold::testing

@@ -1,0 +1,306 @@
+// The plans of the statements that run all the time, at a million rows: the index that is meant,
+// and no other way. Plans, not times.
+#include <gtest/gtest.h>
+
+#include <pqxx/pqxx>
+#include <string>
+
+#include "tests/support/eventually.hpp"
+#include "tests/support/postgres_tasks.hpp"
+#include "tests/support/shared_servers.hpp"
+#include "tests/support/sql_files.hpp"
+#include "tests/support/sqlite_connection.hpp"
+#include "tests/support/task_store.hpp"
+#include "tests/support/test_namespace.hpp"
+
+namespace leasehold::testing {
+namespace {
+
+class TaskPlansTest : public PostgresTaskTest {
+ protected:
+  // A million ready tasks of four types, some scheduled for later at a higher priority, some
+  // leased, some finished.
+  static void SetUpTestSuite() {
+    sql("SET client_min_messages = warning; DROP SCHEMA IF EXISTS leasehold CASCADE");
+    migrate(uri());
+    // Unlogged: as fast as it can be filled, and the plans are the same.
+    sql("ALTER TABLE leasehold.tasks SET (autovacuum_enabled = off);"
+        "ALTER TABLE leasehold.tasks SET UNLOGGED;"
+        "INSERT INTO leasehold.tasks (type, payload, run_at, state, priority, lease_expiry, "
+        "                             leased_by, finished_at) "
+        "SELECT 't' || i % 4, '{}'::json, now() - interval '1 day' + i * interval '10 ms', "
+        "'pending', 0, "
+        "       NULL::timestamptz, NULL, NULL::timestamptz FROM generate_series(1, 900000) i "
+        "UNION ALL SELECT 't0', '{}', now() + interval '1 day', 'pending', 9, NULL, NULL, NULL "
+        "          FROM generate_series(1, 50000) "
+        "UNION ALL SELECT 't1', '{}', now(), 'leased', 0, now() + i * interval '1 ms', 'w', NULL "
+        "          FROM generate_series(1, 2000) i "
+        "UNION ALL SELECT 't2', '{}', now(), 'completed', 0, NULL, 'w', now() - i * interval '1 s' "
+        "          FROM generate_series(1, 50000) i;"
+        "ANALYZE leasehold.tasks");
+  }
+  void SetUp() override {}  // the tables are the suite's
+
+  template <typename... Args>
+  static std::string plan_of(const std::string& file, const std::string& statement,
+                             Args&&... args) {
+    pqxx::connection connection{uri()};
+    pqxx::work transaction{connection};
+    std::string plan;
+    for (const auto& row : transaction.exec_params(
+             "EXPLAIN " + sql_statements("queries/" + file).at(statement), args...)) {
+      plan += std::string(row[0].c_str()) + "\n";
+    }
+    return plan;
+  }
+
+  /// Of the statements inside of functions: told by auto_explain, with what each step really read.
+  static std::string plans_inside(const std::string& statement) {
+    return shared_postgres().run_sql(
+        "LOAD 'auto_explain'; SET auto_explain.log_min_duration = 0;"
+        "SET auto_explain.log_nested_statements = on; SET auto_explain.log_analyze = on;"
+        "SET client_min_messages = log; BEGIN;" +
+            statement + "; ROLLBACK",
+        database());
+  }
+
+  static void expect_index(const std::string& plan, const std::string& index) {
+    EXPECT_NE(plan.find(index), std::string::npos) << "not by " << index << ":\n" << plan;
+    EXPECT_EQ(plan.find("Seq Scan"), std::string::npos) << plan;
+  }
+};
+
+const char* const ids = "{3,5,7,11}";
+const char* const versions = "{1,1,1,1}";
+
+TEST_F(TaskPlansTest, Lease) {
+  const std::string none = "'{2147483647,2147483647}','{0,0}','{0,0}'";
+  const std::string plan = plans_inside(
+      "SELECT count(*) FROM leasehold.lease('w', 30000, 50, 100, '{t0,t1}', " + none + ")");
+  EXPECT_NE(plan.find("Index Scan using tasks_ready"), std::string::npos) << plan;
+  EXPECT_NE(plan.find("Tid Scan on tasks"), std::string::npos) << plan;
+  for (const auto* bad : {"Seq Scan", "Sort", "Hash", "Bitmap"}) {
+    EXPECT_EQ(plan.find(bad), std::string::npos) << bad << ":\n" << plan;
+  }
+  EXPECT_EQ(plan.find("Rows Removed by Filter"), std::string::npos) << "the index alone decides:\n"
+                                                                    << plan;
+}
+
+TEST_F(TaskPlansTest, LeaseReadsNoMoreThanItTakes) {
+  // 50,000 tasks for tomorrow stand before the ready ones: they are not read.
+  const std::string buffers = shared_postgres().run_sql(
+      "BEGIN; SELECT count(*) FROM leasehold.lease('w', 30000, 1, 1, '{t0}', '{2147483647}', "
+      "'{0}', '{0}');"
+      "EXPLAIN (ANALYZE, BUFFERS, TIMING off, SUMMARY off) SELECT count(*) FROM "
+      "leasehold.lease('w', 30000, 1, 1, '{t0}', '{2147483647}', '{0}', '{0}'); ROLLBACK",
+      database());
+  const auto hit = buffers.find("shared hit=");
+  ASSERT_NE(hit, std::string::npos) << buffers;
+  EXPECT_LT(std::stoi(buffers.substr(hit + 11)), 100) << buffers;
+}
+
+TEST_F(TaskPlansTest, Extend) {
+  expect_index(plans_inside("SELECT leasehold.extend('{3,5,7}', '{1,1,1}', 1000)"), "tasks_pkey");
+}
+TEST_F(TaskPlansTest, Complete) {
+  expect_index(plans_inside("SELECT leasehold.complete('{3,5,7}', '{1,1,1}', '{NULL,NULL,NULL}')"),
+               "tasks_pkey");
+}
+TEST_F(TaskPlansTest, CompleteAndDelete) {
+  expect_index(plans_inside("SELECT leasehold.complete_and_delete('{3,5,7}', '{1,1,1}')"),
+               "tasks_pkey");
+}
+TEST_F(TaskPlansTest, LockLeases) {
+  expect_index(plans_inside("SELECT count(*) FROM leasehold.lock_leases('{3,5,7}', '{1,1,1}')"),
+               "tasks_pkey");
+}
+TEST_F(TaskPlansTest, Release) {
+  expect_index(plan_of("lease_writes.sql", "release", ids, versions, nullptr), "tasks_pkey");
+}
+TEST_F(TaskPlansTest, Progress) {
+  expect_index(plan_of("lease_writes.sql", "progress", 5, 1, "1"), "tasks_pkey");
+}
+TEST_F(TaskPlansTest, Fail) {
+  expect_index(plan_of("lease_writes.sql", "fail", 5, 1, "e", 1), "tasks_pkey");
+}
+TEST_F(TaskPlansTest, Get) { expect_index(plan_of("inspect.sql", "get", 5), "tasks_pkey"); }
+TEST_F(TaskPlansTest, Update) {
+  expect_index(plan_of("manage.sql", "update", 5, 1, nullptr, 1, nullptr, nullptr), "tasks_pkey");
+}
+TEST_F(TaskPlansTest, Recover) {
+  expect_index(plan_of("recover.sql", "recover", 0, 1000, 3), "Index Scan using tasks_leased");
+}
+TEST_F(TaskPlansTest, RemoveFinished) {
+  expect_index(plan_of("manage.sql", "remove_finished", "completed", 1000, 1000), "tasks_finished");
+}
+TEST_F(TaskPlansTest, Counts) {
+  const auto plan = plans_inside("SELECT count(*) FROM leasehold.count_tasks(1000)");
+  expect_index(plan, "tasks_ready");
+  expect_index(plan, "tasks_leased");
+  expect_index(plan, "tasks_finished");
+}
+TEST_F(TaskPlansTest, Health) {
+  const auto plan = plan_of("inspect.sql", "health");
+  expect_index(plan, "tasks_ready");
+  expect_index(plan, "tasks_leased");
+}
+TEST_F(TaskPlansTest, HealthReadsTheHeadsAndTheLeasedOnesOnly) {
+  // 5 types and priorities, 2,000 leased; a million others are not read.
+  const std::string plan =
+      shared_postgres().run_sql("EXPLAIN (ANALYZE, BUFFERS, TIMING off, SUMMARY off) " +
+                                    sql_statements("queries/inspect.sql").at("health"),
+                                database());
+  std::int64_t buffers = 0;
+  std::istringstream first_line(plan.substr(plan.find("Buffers: ")));
+  for (std::string word; first_line >> word && !word.starts_with("->");) {
+    for (const std::string count : {"hit=", "read="}) {
+      if (word.starts_with(count)) buffers += std::stol(word.substr(count.size()));
+    }
+    if (word == "CTE") break;
+  }
+  EXPECT_GT(buffers, 0) << plan;
+  EXPECT_LT(buffers, 500) << plan;
+}
+TEST_F(TaskPlansTest, EnqueueUnique) {
+  const auto plan = plan_of("enqueue.sql", "enqueue_unique", "{t}", "{1}", "{0}", "{NULL}", "{0}",
+                            "{1}", "{k}", nullptr);
+  EXPECT_NE(plan.find("Conflict Arbiter Indexes: tasks_unique_key"), std::string::npos) << plan;
+}
+
+TEST_F(TaskPlansTest, Enqueue) {
+  const auto plan = plan_of("enqueue.sql", "enqueue", "{t}", "{1}", "{0}", "{NULL}", "{0}", "{1}",
+                            "{NULL}", nullptr);
+  EXPECT_EQ(plan.find("Scan on tasks"), std::string::npos) << plan;
+}
+TEST_F(TaskPlansTest, Cancel) { expect_index(plan_of("manage.sql", "cancel", 5), "tasks_pkey"); }
+TEST_F(TaskPlansTest, Retry) {
+  expect_index(plan_of("manage.sql", "retry", 5, nullptr), "tasks_pkey");
+}
+TEST_F(TaskPlansTest, List) {
+  expect_index(plan_of("inspect.sql", "list", nullptr, nullptr, nullptr, 0, 100), "tasks_pkey");
+}
+
+TEST_F(TaskPlansTest, RenewalsAreHot) {
+  TaskQueue queue{uri()};
+  // Of all types: neighbours, all renewed in one statement, which is the hardest case.
+  auto leases = queue.lease({.types = {"t0", "t1", "t2", "t3"}, .limit = 2000});
+  ASSERT_EQ(leases.size(), 2000U);
+  const auto updates = [&] {
+    queue.get(TaskId{1});  // a connection reports its statistics with a statement, once a second
+    const auto text =
+        sql("SELECT n_tup_upd, n_tup_hot_upd FROM pg_stat_user_tables WHERE "
+            "schemaname = 'leasehold' AND relname = 'tasks'");
+    const auto bar = text.find('|');
+    return std::pair{std::stol(text.substr(0, bar)), std::stol(text.substr(bar + 1))};
+  };
+  std::pair<long, long> before;
+  EXPECT_TRUE(eventually([&] { return (before = updates()).first >= 2000; }));
+  // A lease lives through many: the first one still finds the pages as the lease left them.
+  for (int i = 0; i < 4; ++i) EXPECT_TRUE(queue.extend(leases).empty());
+  std::pair<long, long> after;
+  EXPECT_TRUE(eventually([&] { return (after = updates()).first >= before.first + 4 * 2000; }));
+  EXPECT_GE(double(after.second - before.second) / double(after.first - before.first), 0.95);
+  EXPECT_TRUE(queue.complete(leases).empty());
+}
+
+TEST_F(TaskPlansTest, CountsAreBoundedByTheLimitNotTheDepth) {
+  TaskQueue queue{uri()};
+  bool capped = false;
+  for (const auto& count : queue.counts(1'000)) {
+    EXPECT_LE(count.number, 2'000U);
+    capped = capped || count.more;
+  }
+  EXPECT_TRUE(capped);
+}
+
+/// The same in SQLite.
+class EmbeddedPlansTest : public OnEveryTaskStore {
+ protected:
+  /// Counts the steps of SQLite's machine that a call on the queue takes.
+  static int steps_of(TaskQueue& queue, const std::function<void()>& call) {
+    static int steps = 0;
+    const auto count_steps = [&](int every) {
+      transact(queue, [&](sqlite3* connection) {
+        sqlite3_progress_handler(
+            connection, every, [](void*) { return ++steps, 0; }, nullptr);
+      });
+    };
+    count_steps(1);
+    steps = 0;
+    call();
+    const int taken = steps;
+    count_steps(0);
+    return taken;
+  }
+
+  std::string plan_of(const std::string& statement) {
+    std::string plan;
+    transact(queue, [&](sqlite3* connection) {
+      const std::string explain = "EXPLAIN QUERY PLAN " + statement;
+      sqlite3_stmt* prepared = nullptr;
+      ASSERT_EQ(sqlite3_prepare_v2(connection, explain.c_str(), -1, &prepared, nullptr), SQLITE_OK)
+          << statement << ": " << sqlite3_errmsg(connection);
+      while (sqlite3_step(prepared) == SQLITE_ROW) {
+        plan += std::string(reinterpret_cast<const char*>(sqlite3_column_text(prepared, 3))) + "\n";
+      }
+      sqlite3_finalize(prepared);
+    });
+    return plan;
+  }
+
+  TaskQueue queue{uri()};
+};
+ON_STORES(EmbeddedPlansTest, StoreKind::sqlite_memory);
+
+TEST_P(EmbeddedPlansTest, NoStatementReadsTheWholeTable) {
+  int looked_at = 0;
+  for (const auto& file : std::filesystem::directory_iterator(sql_path("sqlite/tasks"))) {
+    if (file.path().stem().string().starts_with("0")) continue;  // makes the tables
+    for (const auto& [name, statement] :
+         sql_statements("sqlite/tasks/" + file.path().filename().string())) {
+      const std::string plan = plan_of(statement);
+      const bool reads_all = plan.find("SCAN task_queue\n") != std::string::npos;
+      EXPECT_EQ(reads_all, name == "health") << name << ":\n" << plan;  // reads so many at most
+      ++looked_at;
+    }
+  }
+  EXPECT_GT(looked_at, 25);
+}
+
+TEST_P(EmbeddedPlansTest, ALeaseCostsTheSameHoweverMuchThereIs) {
+  const auto lease = [&] {
+    auto leases = queue.lease({.types = {"t"}, .limit = 10});
+    EXPECT_EQ(leases.size(), 10U);
+    queue.release(leases);
+  };
+  // All at the same time, as tasks of one call are.
+  const NewTask task{.type = "t", .run_at = std::chrono::system_clock::now() - 1h};
+  queue.enqueue(std::vector<NewTask>(20, task));
+  lease();  // prepares the statements
+  const int shallow = steps_of(queue, lease);
+  queue.enqueue(std::vector<NewTask>(5'000, task));
+  queue.enqueue(std::vector<NewTask>(5'000, {.type = "t", .delay = 1h}));
+  queue.enqueue(std::vector<NewTask>(1'000, {.type = "done"}));
+  auto done = queue.lease({.types = {"done"}, .limit = 1'000});
+  queue.complete(done);
+  for (int i = 0; i < 100; ++i) queue.enqueue({.type = "other " + std::to_string(i)});
+  EXPECT_LT(steps_of(queue, lease), shallow + 10);
+  // What is for later, before everything else, costs one look.
+  queue.enqueue(std::vector<NewTask>(5'000, {.type = "t", .priority = 9, .delay = 1h}));
+  EXPECT_LT(steps_of(queue, lease), shallow + 100);
+}
+
+TEST_P(EmbeddedPlansTest, RecoveryAndCountsCostTheSameHoweverMuchThereIs) {
+  const auto look = [&] {
+    EXPECT_TRUE(Recovery{queue}.run_once().tasks.empty());
+    queue.counts(5);
+  };
+  queue.enqueue(std::vector<NewTask>(20, {.type = "t"}));
+  look();
+  const int shallow = steps_of(queue, look);
+  queue.enqueue(std::vector<NewTask>(5'000, {.type = "t"}));
+  EXPECT_EQ(steps_of(queue, look), shallow);
+}
+
+}  // namespace
+}  // namespace leasehold::testing

@@ -1,9 +1,0 @@
-#pragma once
-
-#include "harness/data.hpp"
-
-namespace leasehold::testing {
-
-using harness::Data;
-
-}  // namespace leasehold::testing

@@ -1,9 +1,0 @@
-#pragma once
-
-#include "harness/temp_dir.hpp"
-
-namespace leasehold::testing {
-
-using harness::TempDir;
-
-}  // namespace leasehold::testing
