@@ -35,10 +35,6 @@ Backoff conflict_backoff(const LockOptions& options) {
 
 }  // namespace
 
-milliseconds first_ttl(const LockOptions& options) {
-  return options.max_hold > milliseconds{0} ? std::min(options.ttl, options.max_hold) : options.ttl;
-}
-
 milliseconds heartbeat_interval(const LockOptions& options) {
   if (options.heartbeat == Heartbeat::manual) return milliseconds{0};
   return options.heartbeat_every > milliseconds{0} ? options.heartbeat_every : options.ttl / 3;
@@ -63,7 +59,7 @@ AcquireCall::AcquireCall(std::shared_ptr<LockCore> core, std::string_view name,
       stop_(std::move(stop)),
       wish_(wish),
       metadata_(metadata_json(options)),
-      ttl_(first_ttl(options)),
+      ttl_(first_ttl(options.ttl, options.max_hold)),
       heartbeat_every_(heartbeat_interval(options)),
       started_(steady_clock::now()),
       deadline_(acquire_deadline(started_, options)),

@@ -17,7 +17,6 @@ struct LockWish {
 };
 
 // What options come to.
-std::chrono::milliseconds first_ttl(const LockOptions& options);
 std::chrono::milliseconds heartbeat_interval(const LockOptions& options);
 /// A holder that max_hold allows no second heartbeat is not silent before its lease has ended.
 std::chrono::milliseconds promised_interval(const LockOptions& options);

@@ -47,7 +47,7 @@ AcquireAllCall::AcquireAllCall(std::shared_ptr<LockCore> core, std::vector<std::
       options_(checked_options(options)),
       metadata_(metadata_json(options)),
       stop_(std::move(stop)),
-      ttl_(first_ttl(options)),
+      ttl_(first_ttl(options.ttl, options.max_hold)),
       started_(steady_clock::now()),
       deadline_(acquire_deadline(started_, options)),
       error_backoff_(milliseconds{10}, milliseconds{500}) {}

@@ -270,7 +270,14 @@ void KeepAlive::renew(const Batch& batch) {
       if (renewal.result == RenewalResult::failed) renewal.error = error.what();
     }
   }
-  for (std::size_t i = 0; i < leases.size(); ++i) finish(leases[i], renewals[i], sent);
+  for (std::size_t i = 0; i < leases.size(); ++i) {
+    const auto& lease = leases[i];
+    if (apply_heartbeat(lease, renewals[i], sent, "heartbeat") != Ownership::unknown) continue;
+    const std::lock_guard guard(mutex_);
+    // One that was given up or released meanwhile stays off the agenda.
+    if (lease->state() != Lease::State::held || !lease->give_up_entry) continue;
+    schedule_retry(lease, steady_clock::now() + retry_pause(*lease));
+  }
 }
 
 void KeepAlive::verify(const Batch& batch) {
@@ -291,36 +298,43 @@ void KeepAlive::verify(const Batch& batch) {
   }
 }
 
-void KeepAlive::finish(const std::shared_ptr<Lease>& lease, const LockRenewal& renewal,
-                       TimePoint sent) {
+Ownership KeepAlive::apply(const std::shared_ptr<Lease>& lease, const LockRenewal& renewal,
+                           TimePoint sent) {
   switch (renewal.result) {
     case RenewalResult::renewed:
       lease->renewed(renewal, sent);
-      telemetry_.record(
-          {.type = LockEventType::heartbeat, .name = lease->name(), .token = lease->token()});
-      if (lease->lapsed()) lose(lease, LossReason::expired);
-      if (lease->state() == Lease::State::lost) {
-        // The answer came after we had given up. Nobody believes in this lease any more.
-        janitor_.release_later(lease->name(), lease->terms().owner, sent + renewal.ttl);
-      }
-      return reschedule(lease);
+      if (lease->lapsed()) lose(lease, LossReason::expired);  // somebody was told so meanwhile
+      reschedule(lease);
+      if (lease->state() != Lease::State::lost) return Ownership::held;
+      // The answer came after we had given up, and nobody uses the lease that it prolonged.
+      janitor_.release_later(lease->name(), lease->terms().owner, sent + renewal.ttl);
+      return Ownership::lost;
     case RenewalResult::vanished:
-      if (lease->believes(renewal)) return lose(lease, LossReason::vanished);
-      break;
     case RenewalResult::taken:
-      if (lease->believes(renewal)) return lose(lease, LossReason::taken);
-      break;
+      if (!lease->believes(renewal)) return Ownership::unknown;
+      lose(lease,
+           renewal.result == RenewalResult::taken ? LossReason::taken : LossReason::vanished);
+      return Ownership::lost;
     case RenewalResult::failed:
       break;
   }
-  telemetry_.record(
-      {.type = LockEventType::heartbeat_failed, .name = lease->name(), .token = lease->token()});
-  logger_->info("heartbeat failed name={} token={} error=\"{}\"", lease->name(),
-                lease->token().value, renewal.error);
-  const std::lock_guard guard(mutex_);
-  // Given up or released meanwhile: off the agenda for good.
-  if (lease->state() != Lease::State::held || !lease->give_up_entry) return;
-  schedule_retry(lease, steady_clock::now() + retry_pause(*lease));
+  return Ownership::unknown;
+}
+
+Ownership KeepAlive::apply_heartbeat(const std::shared_ptr<Lease>& lease,
+                                     const LockRenewal& renewal, TimePoint sent,
+                                     std::string_view what) {
+  const Ownership ownership = apply(lease, renewal, sent);
+  const auto record = [&](LockEventType type) {
+    telemetry_.record({.type = type, .name = lease->name(), .token = lease->token()});
+  };
+  if (renewal.result == RenewalResult::renewed) record(LockEventType::heartbeat);
+  if (ownership == Ownership::unknown) {
+    record(LockEventType::heartbeat_failed);
+    logger_->info("{} failed name={} token={} error=\"{}\"", what, lease->name(),
+                  lease->token().value, renewal.error);
+  }
+  return ownership;
 }
 
 }  // namespace leasehold::inline v0

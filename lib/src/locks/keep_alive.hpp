@@ -29,6 +29,8 @@ class LockTelemetry;
 /// heartbeats that are due in one batch. Callbacks of users run on neither (see Announcer).
 class KeepAlive {
  public:
+  using TimePoint = Lease::TimePoint;
+
   KeepAlive(LockStore& store, Janitor& janitor, LockTelemetry& telemetry,
             std::shared_ptr<spdlog::logger> logger, std::chrono::milliseconds longest_renewal);
   ~KeepAlive();
@@ -39,8 +41,13 @@ class KeepAlive {
   /// Before the release.
   void forget(const std::shared_ptr<Lease>& lease);
 
-  /// After a renewal by hand: trust ends later now.
-  void reschedule(const std::shared_ptr<Lease>& lease);
+  /// Applies what the store answered to a renewal that was sent at `sent`: trust lasts longer, or
+  /// the loss is announced, or nothing is known. Heartbeats, extend() and downgrade() all end here.
+  Ownership apply(const std::shared_ptr<Lease>& lease, const LockRenewal& renewal, TimePoint sent);
+
+  /// The same for a heartbeat, sent by us or by hand, which is counted. `what` names it in the log.
+  Ownership apply_heartbeat(const std::shared_ptr<Lease>& lease, const LockRenewal& renewal,
+                            TimePoint sent, std::string_view what);
 
   /// The store says that the lease is not ours any more, or trust has ended.
   void lose(const std::shared_ptr<Lease>& lease, LossReason reason);
@@ -56,7 +63,6 @@ class KeepAlive {
   std::size_t active() const;
 
  private:
-  using TimePoint = Lease::TimePoint;
   using Batch = std::vector<std::shared_ptr<Lease>>;
 
   void run_timer(const std::stop_token& stop);
@@ -64,8 +70,8 @@ class KeepAlive {
   void renew(const Batch& batch);
   void verify(const Batch& batch);
   Batch all_leases() const;
-  void finish(const std::shared_ptr<Lease>& lease, const LockRenewal& renewal, TimePoint sent);
 
+  void reschedule(const std::shared_ptr<Lease>& lease);
   void schedule(const std::shared_ptr<Lease>& lease);
   void schedule_retry(const std::shared_ptr<Lease>& lease, TimePoint when);
   void unschedule(Lease& lease);

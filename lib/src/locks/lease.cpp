@@ -3,29 +3,26 @@
 #include <algorithm>
 #include <utility>
 
+#include "support/trust.hpp"
+
 namespace leasehold::inline v0 {
 namespace {
 
 using std::chrono::milliseconds;
 using std::chrono::steady_clock;
 
-/// What separates our view from the server's: clocks that run at different speed, and the grain of
-/// the server's expiry.
-milliseconds margin(milliseconds ttl) { return ttl / 100 + milliseconds{2}; }
-
-/// The ttl of the grant itself.
-milliseconds first_ttl(const LeaseTerms& terms) {
-  return terms.max_hold > milliseconds{0} ? std::min(terms.ttl, terms.max_hold) : terms.ttl;
-}
-
 // A lease that would be shorter is not worth a heartbeat.
 constexpr milliseconds shortest_renewal{10};
 
 }  // namespace
 
+milliseconds first_ttl(milliseconds ttl, milliseconds max_hold) noexcept {
+  return max_hold > milliseconds{0} ? std::min(ttl, max_hold) : ttl;
+}
+
 Lease::Lease(LeaseTerms terms, const LockGrant& grant, TimePoint sent)
     : terms_(std::move(terms)),
-      margin_(margin(first_ttl(terms_))),
+      margin_(trust_margin(first_ttl(terms_.ttl, terms_.max_hold))),
       token_(grant.token),
       took_over_from_(grant.previous),
       granted_at_(sent),
@@ -33,7 +30,8 @@ Lease::Lease(LeaseTerms terms, const LockGrant& grant, TimePoint sent)
       valid_until_(trusted_until(terms_, sent)) {}
 
 Lease::TimePoint Lease::trusted_until(const LeaseTerms& terms, TimePoint sent) noexcept {
-  return sent + first_ttl(terms) - margin(first_ttl(terms));
+  const milliseconds ttl = first_ttl(terms.ttl, terms.max_hold);
+  return sent + ttl - trust_margin(ttl);
 }
 
 milliseconds Lease::ttl_from(TimePoint now) const noexcept {

@@ -15,6 +15,10 @@
 
 namespace leasehold::inline v0 {
 
+/// The ttl of the grant itself: max_hold, if there is one, limits that too.
+std::chrono::milliseconds first_ttl(std::chrono::milliseconds ttl,
+                                    std::chrono::milliseconds max_hold) noexcept;
+
 /// What a caller wants of a grant, and what the keep-alive needs of it.
 struct LeaseTerms {
   std::string name;

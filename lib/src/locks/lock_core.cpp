@@ -166,14 +166,13 @@ Ownership LockCore::downgrade(const std::shared_ptr<Lease>& lease) {
   if (lease->kind() == LockKind::shared) return Ownership::held;
   bool may_have_happened = lease->begin_downgrade();
   const auto sent = steady_clock::now();
-  const LockRenewal renewal = lease->renewal_at(sent);
-  RenewalResult result = RenewalResult::failed;
+  LockRenewal renewal = lease->renewal_at(sent);
   try {
     try {
-      result = store->downgrade(renewal);
+      renewal.result = store->downgrade(renewal);
     } catch (const OutcomeUnknown&) {
       may_have_happened = true;
-      result = store->downgrade(renewal);  // repeating it is safe
+      renewal.result = store->downgrade(renewal);  // repeating it is safe
     }
   } catch (const Error& error) {
     logger->info("downgrade failed name={} token={} error=\"{}\"", lease->name(),
@@ -182,19 +181,12 @@ Ownership LockCore::downgrade(const std::shared_ptr<Lease>& lease) {
     if (not_sent && !may_have_happened) lease->cancel_downgrade();
     return Ownership::unknown;
   }
-  if (result == RenewalResult::renewed) {
+  if (renewal.result == RenewalResult::renewed) {
     lease->end_downgrade();
-    lease->renewed(renewal, sent);
-    if (lease->lapsed()) keep_alive.lose(lease, LossReason::expired);  // seen by another thread
-    keep_alive.reschedule(lease);
-    if (lease->state() == Lease::State::held) return Ownership::held;
-    // The answer came after we had given up. Nobody believes in this lease any more.
-    janitor.release_later(lease->name(), lease->terms().owner, sent + renewal.ttl);
-    return Ownership::lost;
+  } else {
+    lease->cancel_downgrade();  // the answer is about the exclusive lease: it is believed
   }
-  keep_alive.lose(lease,
-                  result == RenewalResult::vanished ? LossReason::vanished : LossReason::taken);
-  return Ownership::lost;
+  return keep_alive.apply(lease, renewal, sent);
 }
 
 Ownership LockCore::extend(const std::shared_ptr<Lease>& lease) {
@@ -210,31 +202,7 @@ Ownership LockCore::extend(const std::shared_ptr<Lease>& lease) {
   } catch (const Error& error) {
     renewal->error = error.what();
   }
-  switch (renewal->result) {
-    case RenewalResult::renewed:
-      lease->renewed(*renewal, sent);
-      if (lease->lapsed()) keep_alive.lose(lease, LossReason::expired);  // seen by another thread
-      keep_alive.reschedule(lease);
-      telemetry.record(
-          {.type = LockEventType::heartbeat, .name = lease->name(), .token = lease->token()});
-      if (lease->state() != Lease::State::lost) return Ownership::held;
-      // The answer came after we had given up. Nobody believes in this lease any more.
-      janitor.release_later(lease->name(), lease->terms().owner, sent + renewal->ttl);
-      return Ownership::lost;
-    case RenewalResult::vanished:
-      keep_alive.lose(lease, LossReason::vanished);
-      return Ownership::lost;
-    case RenewalResult::taken:
-      keep_alive.lose(lease, LossReason::taken);
-      return Ownership::lost;
-    case RenewalResult::failed:
-      break;
-  }
-  telemetry.record(
-      {.type = LockEventType::heartbeat_failed, .name = lease->name(), .token = lease->token()});
-  logger->info("extend failed name={} token={} error=\"{}\"", lease->name(), lease->token().value,
-               renewal->error);
-  return Ownership::unknown;
+  return keep_alive.apply_heartbeat(lease, *renewal, sent, "extend");
 }
 
 }  // namespace leasehold::inline v0
