@@ -44,9 +44,9 @@ class OurRenewals {
                 .linger = milliseconds{3'600'000},
                 .keep_counters = milliseconds{3'600'000}}) {
     for (const HeldLock& lock : locks) {
-      const auto outcome = store_.claim(
+      const auto outcome = store_.acquire(
           {.name = lock.name, .owner = lock.owner, .ttl = ttl, .heartbeat_every = ttl / 3});
-      const auto& grant = std::get<LockGrant>(outcome);
+      const auto& grant = std::get<Granted>(outcome);
       LockRenewal& renewal = renewals_.emplace_back();
       renewal.name = lock.name;
       renewal.owner = lock.owner;
@@ -67,7 +67,7 @@ class OurRenewals {
 
  private:
   const std::shared_ptr<RedisLink> link_;
-  RedisLockStore store_;
+  redis::RedisLockStore store_;
   std::vector<LockRenewal> renewals_;
 };
 

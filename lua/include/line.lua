@@ -14,15 +14,16 @@
 -- KEYS[5] holders  sorted set: owners of shared holders by the end of their lease, server ms
 local lock, fence, line, book, holders = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
 
-local claim_ms = 1000        -- how long a waiter has to confirm what it was granted
-local answer_ms = 400        -- how long one has to answer when it is asked whether it lives
-local overtake = 8.001       -- places that a waiter gains with each step of priority, and a bit
-                             -- more, so that the higher priority wins a tie
-local idle_ms = 600000       -- the keys of a line that nobody cares for are gone after this
+-- The first four are those of lib/src/locks/line_rules.hpp, which explains them. Times are in ms.
+local time_to_confirm = 1000
+local time_to_answer = 400
+local most_questions = 2
+local overtake = 8.001
+local idle_time = 600000     -- after this the keys of an abandoned line expire
 local nobody = string.rep('0', 32)
-local evicted = 0            -- waiters that were found dead by this call
-local calling                -- the owner for which this call is made, where that is a sign of life
-local answer_due             -- ms until the head of the line has to have answered, if it was asked
+local evicted = 0            -- number of waiters that this call has evicted
+local calling                -- owner of the waiter that makes this call, if that is a sign of life
+local answer_due             -- ms until the head of the line must have answered, if it was asked
 
 local clock = redis.call('TIME')
 local now = clock[1] * 1000 + math.floor(clock[2] / 1000)
@@ -94,8 +95,8 @@ end
 
 -- The keys of a line in which somebody stands live on. Looked at often, so written seldom.
 local function keep_line()
-  if redis.call('PTTL', line) < idle_ms / 2 then
-    live(idle_ms, line, book)
+  if redis.call('PTTL', line) < idle_time / 2 then
+    live(idle_time, line, book)
   end
 end
 
@@ -213,7 +214,7 @@ end
 local function shows_life(owner, w)
   local asked, at = string.match(redis.call('HGET', book, 'a:' .. owner) or '0 0', '^(%d) (%d+)$')
   asked, at = tonumber(asked), tonumber(at)
-  local left = at + answer_ms - now
+  local left = at + time_to_answer - now
   if left > 0 then
     answer_due = asked > 0 and left
     return true
@@ -226,11 +227,11 @@ local function shows_life(owner, w)
   if redis.call('ZCARD', line) == 1 then  -- it is in nobody's way
     return true
   end
-  if asked == 2 or not tell(w.client, 'granted ' .. owner) then
+  if asked == most_questions or not tell(w.client, 'granted ' .. owner) then
     return false
   end
   redis.call('HSET', book, 'a:' .. owner, string.format('%d %.0f', asked + 1, now))
-  answer_due = answer_ms
+  answer_due = time_to_answer
   return true
 end
 
@@ -266,10 +267,10 @@ local function advance(holder, left_behind, its_pttl)
       end
       if w.kind == 'x' then
         redis.call('SET', lock, owner .. '?' .. string.sub(w.value, 34), 'PX',
-                   claim_ms + (field(w.value, 'linger') or 0))
+                   time_to_confirm + (field(w.value, 'linger') or 0))
         holder = 'exclusive'
       else
-        add_holder(owner, '?', w.value, claim_ms)
+        add_holder(owner, '?', w.value, time_to_confirm)
         holder = 'shared'
       end
     end

@@ -16,12 +16,12 @@ using testing::contains;
 using testing::message_of;
 
 std::string refusal_of(const std::string& uri) {
-  return message_of<InvalidArgument>([&] { RedisUri::parse(uri); });
+  return message_of<InvalidArgument>([&] { redis::RedisUri::parse(uri); });
 }
 
 TEST(RedisUriTest, DefaultsArePortAndDatabase) {
   for (const char* text : {"redis://example.org", "redis://example.org/"}) {
-    const auto uri = RedisUri::parse(text);
+    const auto uri = redis::RedisUri::parse(text);
     EXPECT_EQ(uri.host, "example.org");
     EXPECT_EQ(uri.port, 6379);
     EXPECT_EQ(uri.database, 0);
@@ -32,7 +32,7 @@ TEST(RedisUriTest, DefaultsArePortAndDatabase) {
 }
 
 TEST(RedisUriTest, EveryPartIsRead) {
-  const auto uri = RedisUri::parse("redis://app:secret@10.1.2.3:7000/5");
+  const auto uri = redis::RedisUri::parse("redis://app:secret@10.1.2.3:7000/5");
   EXPECT_EQ(uri.user, "app");
   EXPECT_EQ(uri.password, "secret");
   EXPECT_EQ(uri.host, "10.1.2.3");
@@ -41,21 +41,21 @@ TEST(RedisUriTest, EveryPartIsRead) {
 }
 
 TEST(RedisUriTest, PasswordNeedsNoUser) {
-  const auto uri = RedisUri::parse("redis://:secret@h");
+  const auto uri = redis::RedisUri::parse("redis://:secret@h");
   EXPECT_EQ(uri.user, "");
   EXPECT_EQ(uri.password, "secret");
   EXPECT_EQ(uri.host, "h");
 }
 
 TEST(RedisUriTest, CredentialsArePercentDecoded) {
-  const auto uri = RedisUri::parse("redis://a%3ab:p%40%2F%25%C3%BC@h:1/2");
+  const auto uri = redis::RedisUri::parse("redis://a%3ab:p%40%2F%25%C3%BC@h:1/2");
   EXPECT_EQ(uri.user, "a:b");
   EXPECT_EQ(uri.password, "p@/%\xC3\xBC");
   EXPECT_EQ(uri.host, "h");
 }
 
 TEST(RedisUriTest, PasswordMayContainWhatSeparatesOtherParts) {
-  const auto uri = RedisUri::parse("redis://u:a:b/c?d@e@h:1/2");
+  const auto uri = redis::RedisUri::parse("redis://u:a:b/c?d@e@h:1/2");
   EXPECT_EQ(uri.password, "a:b/c?d@e");
   EXPECT_EQ(uri.host, "h");
   EXPECT_EQ(uri.port, 1);
@@ -63,20 +63,20 @@ TEST(RedisUriTest, PasswordMayContainWhatSeparatesOtherParts) {
 }
 
 TEST(RedisUriTest, IPv6AddressStandsInBrackets) {
-  const auto uri = RedisUri::parse("redis://[::1]:7000/1");
+  const auto uri = redis::RedisUri::parse("redis://[::1]:7000/1");
   EXPECT_EQ(uri.host, "::1");
   EXPECT_EQ(uri.port, 7000);
   EXPECT_EQ(uri.display(), "redis://[::1]:7000/1");
-  EXPECT_EQ(RedisUri::parse("redis://[fe80::1]").port, 6379);
+  EXPECT_EQ(redis::RedisUri::parse("redis://[fe80::1]").port, 6379);
 }
 
 TEST(RedisUriTest, UnixSocketTakesDatabaseAndCredentials) {
-  const auto plain = RedisUri::parse("redis+unix:///run/redis.sock");
+  const auto plain = redis::RedisUri::parse("redis+unix:///run/redis.sock");
   EXPECT_EQ(plain.socket, "/run/redis.sock");
   EXPECT_EQ(plain.host, "");
   EXPECT_EQ(plain.display(), "redis+unix:///run/redis.sock");
 
-  const auto full = RedisUri::parse("redis+unix://app:secret@/run/redis.sock?db=3");
+  const auto full = redis::RedisUri::parse("redis+unix://app:secret@/run/redis.sock?db=3");
   EXPECT_EQ(full.socket, "/run/redis.sock");
   EXPECT_EQ(full.user, "app");
   EXPECT_EQ(full.password, "secret");
@@ -85,7 +85,7 @@ TEST(RedisUriTest, UnixSocketTakesDatabaseAndCredentials) {
 }
 
 TEST(RedisUriTest, DisplayLeavesCredentialsOut) {
-  EXPECT_EQ(RedisUri::parse("redis://app:secret@h/2").display(), "redis://h:6379/2");
+  EXPECT_EQ(redis::RedisUri::parse("redis://app:secret@h/2").display(), "redis://h:6379/2");
   EXPECT_EQ(connect_redis("redis://app:secret@h:1")->where(), "redis://h:1");
 }
 
@@ -139,7 +139,7 @@ TEST(RedisUriTest, MessageNamesThePartThatIsWrong) {
 }
 
 TEST(RedisUriTest, LongestSocketPathIsAccepted) {
-  EXPECT_EQ(RedisUri::parse("redis+unix:///" + std::string(106, 'x')).socket.size(), 107U);
+  EXPECT_EQ(redis::RedisUri::parse("redis+unix:///" + std::string(106, 'x')).socket.size(), 107U);
 }
 
 // Whatever is wrong, and wherever a slip of the pen has put it.

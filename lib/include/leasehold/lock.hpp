@@ -15,7 +15,7 @@
 
 namespace leasehold::inline v0 {
 
-class Lease;     // internal: one grant, shared by its handles and the keep-alive
+class Grant;     // internal: one grant, shared by its handles and the keep-alive
 class LockCore;  // internal: what a client and its locks share
 
 enum class LockState {
@@ -239,10 +239,10 @@ class LEASEHOLD_API Lock {
  private:
   friend class LockCore;
   friend class LockSet;
-  Lock(std::shared_ptr<LockCore> core, std::shared_ptr<Lease> lease, bool reentered, int retries);
+  Lock(std::shared_ptr<LockCore> core, std::shared_ptr<Grant> grant, bool reentered, int retries);
 
   std::shared_ptr<LockCore> core_;
-  std::shared_ptr<Lease> lease_;
+  std::shared_ptr<Grant> grant_;
   std::optional<Release> released_;
   bool reentered_ = false;
   int retries_ = 0;

@@ -1,16 +1,17 @@
 #include "locks/announcer.hpp"
 
-#include <condition_variable>
 #include <deque>
-#include <mutex>
+
+#include "support/thread_safety.hpp"
 
 namespace leasehold::inline v0 {
 
 struct Announcer::State {
-  std::mutex mutex;
-  std::condition_variable changed;
-  std::deque<std::function<void()>> callbacks;  // protected by mutex
-  bool stopping = false;                        // protected by mutex
+  ThreadMutex mutex;
+  ThreadCondition changed;
+  std::deque<std::function<void()>> callbacks LEASEHOLD_GUARDED_BY(mutex);
+  std::thread thread LEASEHOLD_GUARDED_BY(mutex);
+  bool stopping LEASEHOLD_GUARDED_BY(mutex) = false;
 };
 
 Announcer::Announcer() : state_(std::make_shared<State>()) {}
@@ -18,9 +19,9 @@ Announcer::Announcer() : state_(std::make_shared<State>()) {}
 Announcer::~Announcer() {
   std::thread thread;
   {
-    const std::lock_guard guard(state_->mutex);
+    const ThreadLock lock(state_->mutex);
     state_->stopping = true;
-    thread = std::move(thread_);
+    thread = std::move(state_->thread);
   }
   state_->changed.notify_all();
   if (!thread.joinable()) return;
@@ -33,24 +34,27 @@ Announcer::~Announcer() {
 
 void Announcer::announce(std::function<void()> callback) {
   {
-    const std::lock_guard guard(state_->mutex);
+    const ThreadLock lock(state_->mutex);
     state_->callbacks.push_back(std::move(callback));
-    if (!thread_.joinable()) thread_ = std::thread(run, state_);
+    if (!state_->thread.joinable()) state_->thread = std::thread(run, state_);
   }
   state_->changed.notify_one();
 }
 
-void Announcer::run(const std::shared_ptr<State>& state) {
-  std::unique_lock guard(state->mutex);
+void Announcer::run(const std::shared_ptr<State>& shared) {
+  State& state = *shared;
+  ThreadLock lock(state.mutex);
   for (;;) {
-    state->changed.wait(guard, [&] { return state->stopping || !state->callbacks.empty(); });
-    if (state->callbacks.empty()) return;
-    auto callback = std::move(state->callbacks.front());
-    state->callbacks.pop_front();
-    guard.unlock();
+    state.changed.wait(lock, [&state]() LEASEHOLD_REQUIRES(state.mutex) {
+      return state.stopping || !state.callbacks.empty();
+    });
+    if (state.callbacks.empty()) return;
+    auto callback = std::move(state.callbacks.front());
+    state.callbacks.pop_front();
+    lock.unlock();
     callback();
-    callback = nullptr;  // before the lock: what it owned may include the Announcer
-    guard.lock();
+    callback = nullptr;  // destroyed without the lock: what it owned may include the Announcer
+    lock.lock();
   }
 }
 

@@ -6,8 +6,8 @@
 
 namespace leasehold::inline v0 {
 
-/// Runs the callbacks of users on a thread of their own, in order: whatever they do, it does not
-/// delay the keep-alive. The thread starts with the first callback.
+/// Runs callbacks of users in order, on a thread of its own, so that they cannot delay the
+/// keep-alive. The thread starts with the first callback.
 ///
 /// May be destroyed by one of its own callbacks.
 class Announcer {
@@ -23,8 +23,7 @@ class Announcer {
   struct State;
   static void run(const std::shared_ptr<State>& state);
 
-  std::shared_ptr<State> state_;  // shared with the thread, which may outlive us
-  std::thread thread_;            // protected by state_->mutex
+  const std::shared_ptr<State> state_;  // shared with the thread, which may outlive us
 };
 
 }  // namespace leasehold::inline v0

@@ -15,17 +15,23 @@ Janitor::Janitor(LockStore& store, std::shared_ptr<spdlog::logger> logger)
     : store_(store), logger_(std::move(logger)) {}
 
 Janitor::~Janitor() {
-  thread_.request_stop();
-  if (thread_.joinable()) thread_.join();
+  stop_thread();
+  const ThreadLock lock(mutex_);
   for (const Orphan& orphan : orphans_) {
     logger_->warn("lock not released name={} reason=\"client closed\"", orphan.name);
   }
 }
 
-void Janitor::release_later(std::string name, std::string owner, TimePoint lease_end) {
+void Janitor::stop_thread() {
+  std::jthread thread;  // joined without the mutex, which it needs to come to its end
+  const ThreadLock lock(mutex_);
+  thread = std::move(thread_);
+}
+
+void Janitor::release_later(std::string name, std::string owner, TimePoint until) {
   {
-    const std::lock_guard guard(mutex_);
-    orphans_.push_back({std::move(name), std::move(owner), lease_end});
+    const ThreadLock lock(mutex_);
+    orphans_.push_back({std::move(name), std::move(owner), until});
     if (!thread_.joinable()) {
       thread_ = std::jthread([this](const std::stop_token& stop) { run(stop); });
     }
@@ -35,33 +41,33 @@ void Janitor::release_later(std::string name, std::string owner, TimePoint lease
 
 void Janitor::run(const std::stop_token& stop) {
   Backoff backoff{milliseconds{20}, milliseconds{1'000}};
-  std::unique_lock guard(mutex_);
-  while (changed_.wait(guard, stop, [this] { return !orphans_.empty(); }) &&
-         !stop.stop_requested()) {
+  ThreadLock lock(mutex_);
+  const auto has_work = [this]() LEASEHOLD_REQUIRES(mutex_) { return !orphans_.empty(); };
+  while (changed_.wait(lock, stop, has_work) && !stop.stop_requested()) {
     const Orphan orphan = orphans_.front();
-    guard.unlock();
+    lock.unlock();
     const bool done = release(orphan);
-    guard.lock();
+    lock.lock();
     orphans_.pop_front();
     if (done) {
       backoff.reset();
       continue;
     }
     orphans_.push_back(orphan);
-    changed_.wait_for(guard, stop, backoff.next(), [] { return false; });
+    changed_.wait_for(lock, stop, backoff.next(), [] { return false; });
   }
 }
 
-/// Whether the orphan needs no further care.
+/// Returns whether the orphan needs no further care.
 bool Janitor::release(const Orphan& orphan) noexcept {
   try {
     store_.release(orphan.name, orphan.owner);
     return true;
   } catch (const std::exception& error) {
     const auto* refused = dynamic_cast<const ServerRefused*>(&error);
-    const bool hopeless = refused != nullptr && !refused->transient();
-    if (!hopeless && steady_clock::now() < orphan.lease_end) return false;
-    logger_->warn("lock not released, it ends with its lease name={} reason=\"{}\"", orphan.name,
+    const bool is_permanent = refused != nullptr && !refused->transient();
+    if (!is_permanent && steady_clock::now() < orphan.until) return false;
+    logger_->warn("lock not released, it ends with its ttl name={} reason=\"{}\"", orphan.name,
                   error.what());
     return true;
   }

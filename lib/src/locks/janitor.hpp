@@ -1,12 +1,12 @@
 #pragma once
 
 #include <chrono>
-#include <condition_variable>
 #include <deque>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <thread>
+
+#include "support/thread_safety.hpp"
 
 namespace spdlog {
 class logger;
@@ -16,8 +16,8 @@ namespace leasehold::inline v0 {
 
 class LockStore;
 
-/// Releases what could not be released when it should have been, because the store was away: tried
-/// again until it works or the lease has ended by itself. The thread starts when first needed.
+/// Releases later what could not be released in time because the store was unreachable. Tries until
+/// it succeeds, or the grant has ended by itself. The thread starts when it is first needed.
 class Janitor {
  public:
   using TimePoint = std::chrono::steady_clock::time_point;
@@ -26,26 +26,28 @@ class Janitor {
   /// Gives up what is left, and logs it.
   ~Janitor();
 
-  /// A grant that nobody holds any more, or that may never have been made.
-  void release_later(std::string name, std::string owner, TimePoint lease_end);
+  /// Takes over a grant that nobody holds any more, or that may never have been made. `until` is
+  /// when it ends by itself.
+  void release_later(std::string name, std::string owner, TimePoint until);
 
  private:
   struct Orphan {
     std::string name;
     std::string owner;
-    TimePoint lease_end;
+    TimePoint until;
   };
 
   void run(const std::stop_token& stop);
   bool release(const Orphan& orphan) noexcept;
+  void stop_thread();
 
   LockStore& store_;
   const std::shared_ptr<spdlog::logger> logger_;
 
-  std::mutex mutex_;
-  std::condition_variable_any changed_;
-  std::deque<Orphan> orphans_;  // protected by mutex_
-  std::jthread thread_;         // started under mutex_
+  ThreadMutex mutex_;
+  StoppableCondition changed_;
+  std::deque<Orphan> orphans_ LEASEHOLD_GUARDED_BY(mutex_);
+  std::jthread thread_ LEASEHOLD_GUARDED_BY(mutex_);
 };
 
 }  // namespace leasehold::inline v0

@@ -17,18 +17,19 @@ using std::chrono::steady_clock;
 
 namespace {
 
-// A renewal that has hardly any time left is still given this much.
+// The least time that a renewal is given, even if trust ends sooner.
 constexpr milliseconds shortest_timeout{10};
 
-// Word of losses is kept for leases that are on their way to us. Most are of leases that ended.
+// Losses are remembered for grants whose reply is still on its way. Most are of grants that have
+// ended, so that a few are enough.
 constexpr std::size_t most_early_losses = 64;
 
-bool is_automatic(const Lease& lease) { return lease.terms().heartbeat_every > milliseconds{0}; }
+bool is_automatic(const Grant& grant) { return grant.terms().heartbeat_every > milliseconds{0}; }
 
-/// After a heartbeat that failed: often enough to find a server that is back, within the lease.
-milliseconds retry_pause(const Lease& lease) {
+/// The pause after a heartbeat that failed: short enough to find a store that is back in time.
+milliseconds retry_pause(const Grant& grant) {
   const auto full =
-      std::clamp(lease.terms().heartbeat_every / 8, milliseconds{5}, milliseconds{500});
+      std::clamp(grant.terms().heartbeat_every / 8, milliseconds{5}, milliseconds{500});
   return milliseconds{static_cast<milliseconds::rep>(static_cast<double>(full.count()) *
                                                      (0.5 + random_share() / 2))};
 }
@@ -52,75 +53,75 @@ KeepAlive::~KeepAlive() {
   renewer_.join();
 }
 
-void KeepAlive::watch(const std::shared_ptr<Lease>& lease) {
+void KeepAlive::watch(const std::shared_ptr<Grant>& grant) {
   LossReason lost_already = LossReason::none;
   {
-    const std::lock_guard guard(mutex_);
-    if (is_automatic(*lease)) ++automatic_;
-    schedule(lease);
-    if (lease->granted_at() <= deaf_until_) {
+    const ThreadLock lock(mutex_);
+    if (is_automatic(*grant)) ++automatic_;
+    schedule(grant);
+    if (grant->granted_at() <= deaf_until_) {
       verify_ = true;
       due_changed_.notify_one();
     }
     std::erase_if(early_losses_, [&](const auto& loss) {
-      if (loss.first != lease->terms().owner) return false;
+      if (loss.first != grant->terms().owner) return false;
       lost_already = loss.second;
       return true;
     });
   }
-  if (lost_already != LossReason::none) lose(lease, lost_already);
+  if (lost_already != LossReason::none) lose(grant, lost_already);
 }
 
-void KeepAlive::forget(const std::shared_ptr<Lease>& lease) {
-  const std::lock_guard guard(mutex_);
-  unschedule(*lease);
-  if (is_automatic(*lease)) --automatic_;
+void KeepAlive::forget(const std::shared_ptr<Grant>& grant) {
+  const ThreadLock lock(mutex_);
+  unschedule(*grant);
+  if (is_automatic(*grant)) --automatic_;
 }
 
-void KeepAlive::reschedule(const std::shared_ptr<Lease>& lease) {
-  const std::lock_guard guard(mutex_);
-  unschedule(*lease);
-  if (lease->state() == Lease::State::held) schedule(lease);
+void KeepAlive::reschedule(const std::shared_ptr<Grant>& grant) {
+  const ThreadLock lock(mutex_);
+  unschedule(*grant);
+  if (grant->state() == Grant::State::held) schedule(grant);
 }
 
 std::size_t KeepAlive::active() const {
-  const std::lock_guard guard(mutex_);
+  const ThreadLock lock(mutex_);
   return automatic_;
 }
 
-void KeepAlive::lose(const std::shared_ptr<Lease>& lease, LossReason reason) {
-  if (!lease->end_lost(reason)) return;
-  forget(lease);
+void KeepAlive::lose(const std::shared_ptr<Grant>& grant, LossReason reason) {
+  if (!grant->end_lost(reason)) return;
+  forget(grant);
   telemetry_.record({.type = LockEventType::lost,
-                     .name = lease->name(),
-                     .token = lease->token(),
-                     .elapsed = lease->held_for(),
+                     .name = grant->name(),
+                     .token = grant->token(),
+                     .elapsed = grant->held_for(),
                      .reason = reason});
-  logger_->warn("lock lost name={} token={} reason={}", lease->name(), lease->token().value,
+  logger_->warn("lock lost name={} token={} reason={}", grant->name(), grant->token().value,
                 to_string(reason));
-  tokens_.announce([lease] { lease->fire_lost(); });
-  auto on_lost = lease->take_on_lost();
+  tokens_.announce([grant] { grant->fire_lost(); });
+  auto on_lost = grant->take_on_lost();
   if (!on_lost) return;
-  callbacks_.announce([lease, logger = logger_, on_lost = std::move(on_lost)] {
-    lease->fire_lost();  // if the other thread has not yet: the token comes first
+  callbacks_.announce([grant, logger = logger_, on_lost = std::move(on_lost)] {
+    grant->fire_lost();  // the token comes first, even if its own thread is late
     try {
-      on_lost({lease->name(), lease->token(), lease->loss_reason()});
+      on_lost({grant->name(), grant->token(), grant->loss_reason()});
     } catch (const std::exception& error) {
-      logger->error("on_lost callback threw name={} error=\"{}\"", lease->name(), error.what());
+      logger->error("on_lost callback threw name={} error=\"{}\"", grant->name(), error.what());
     } catch (...) {
-      logger->error("on_lost callback threw name={} error=\"not a std::exception\"", lease->name());
+      logger->error("on_lost callback threw name={} error=\"not a std::exception\"", grant->name());
     }
   });
 }
 
 void KeepAlive::lose(std::string_view owner, LossReason reason) {
-  std::shared_ptr<Lease> found;
+  std::shared_ptr<Grant> found;
   {
-    // Rare enough to search for it: every lease is on at least one agenda.
-    const std::lock_guard guard(mutex_);
+    // A search is fine because this is rare. Every grant is on at least one agenda.
+    const ThreadLock lock(mutex_);
     for (const auto* agenda : {&renewals_, &give_ups_}) {
-      for (const auto& [when, lease] : *agenda) {
-        if (lease->terms().owner == owner) found = lease;
+      for (const auto& [when, grant] : *agenda) {
+        if (grant->terms().owner == owner) found = grant;
       }
     }
     if (!found) {
@@ -132,87 +133,89 @@ void KeepAlive::lose(std::string_view owner, LossReason reason) {
 }
 
 void KeepAlive::verify_all() {
-  const std::lock_guard guard(mutex_);
+  const ThreadLock lock(mutex_);
   deaf_until_ = steady_clock::now();
   verify_ = true;
   due_changed_.notify_one();
 }
 
-KeepAlive::Batch KeepAlive::all_leases() const {
+KeepAlive::Batch KeepAlive::all_grants() const {
   Batch all;
-  for (const auto& [when, lease] : renewals_) all.push_back(lease);
-  for (const auto& [when, lease] : give_ups_) {
-    if (!lease->renewal_entry) all.push_back(lease);
+  for (const auto& [when, grant] : renewals_) all.push_back(grant);
+  for (const auto& [when, grant] : give_ups_) {
+    if (!grant->renewal_entry) all.push_back(grant);
   }
   return all;
 }
 
-/// Puts a lease that was just granted or renewed on the agenda.
-void KeepAlive::schedule(const std::shared_ptr<Lease>& lease) {
-  if (is_automatic(*lease)) {
-    schedule_retry(lease, lease->heartbeat_due());
+/// Puts a grant that was just granted or renewed on the agenda.
+void KeepAlive::schedule(const std::shared_ptr<Grant>& grant) {
+  if (is_automatic(*grant)) {
+    schedule_renewal(grant, grant->heartbeat_due());
   } else {
-    lease->give_up_entry = give_ups_.emplace(lease->give_up_at(), lease);
-    wake_timer_for(lease->give_up_at());
+    grant->give_up_entry = give_ups_.emplace(grant->give_up_at(), grant);
+    wake_timer_for(grant->give_up_at());
   }
 }
 
-void KeepAlive::schedule_retry(const std::shared_ptr<Lease>& lease, TimePoint when) {
-  lease->renewal_entry = renewals_.emplace(when, lease);
+void KeepAlive::schedule_renewal(const std::shared_ptr<Grant>& grant, TimePoint when) {
+  grant->renewal_entry = renewals_.emplace(when, grant);
   wake_timer_for(when);
 }
 
-void KeepAlive::unschedule(Lease& lease) {
-  if (lease.renewal_entry) renewals_.erase(*lease.renewal_entry);
-  if (lease.give_up_entry) give_ups_.erase(*lease.give_up_entry);
-  lease.renewal_entry.reset();
-  lease.give_up_entry.reset();
+void KeepAlive::unschedule(Grant& grant) {
+  if (grant.renewal_entry) renewals_.erase(*grant.renewal_entry);
+  if (grant.give_up_entry) give_ups_.erase(*grant.give_up_entry);
+  grant.renewal_entry.reset();
+  grant.give_up_entry.reset();
 }
 
-/// Locks come and go far more often than heartbeats are due: the timer is only woken if it would
+/// Locks come and go far more often than heartbeats are due, so the timer is only woken if it would
 /// sleep too long.
 void KeepAlive::wake_timer_for(TimePoint when) {
   if (when < timer_wakes_at_) timer_changed_.notify_one();
 }
 
 void KeepAlive::run_timer(const std::stop_token& stop) {
-  std::unique_lock guard(mutex_);
+  ThreadLock lock(mutex_);
   while (!stop.stop_requested()) {
     const TimePoint now = steady_clock::now();
     take_due(now);
     const Batch hopeless = take_hopeless(now);
     if (!hopeless.empty()) {
-      guard.unlock();
-      for (const auto& lease : hopeless) {
-        const bool limited = lease->terms().max_hold > milliseconds{0} && !lease->next_renewal();
-        lose(lease, limited ? LossReason::max_hold : LossReason::expired);
+      lock.unlock();
+      for (const auto& grant : hopeless) {
+        const bool limited = grant->terms().max_hold > milliseconds{0} && !grant->next_renewal();
+        lose(grant, limited ? LossReason::max_hold : LossReason::expired);
       }
-      guard.lock();
+      lock.lock();
       continue;
     }
-    timer_wakes_at_ = TimePoint::max();
-    if (!renewals_.empty()) timer_wakes_at_ = renewals_.begin()->first;
-    if (!give_ups_.empty()) timer_wakes_at_ = std::min(timer_wakes_at_, give_ups_.begin()->first);
-    const TimePoint planned = timer_wakes_at_;
-    timer_changed_.wait_until(guard, stop, planned, [&] {
-      // an entry that is due earlier than planned
-      return (!renewals_.empty() && renewals_.begin()->first < planned) ||
-             (!give_ups_.empty() && give_ups_.begin()->first < planned);
-    });
+    const TimePoint planned = timer_wakes_at_ = next_entry();
+    timer_changed_.wait_until(lock, stop, planned,
+                              [&]() LEASEHOLD_REQUIRES(mutex_) { return next_entry() < planned; });
   }
 }
 
-/// Hands the leases whose heartbeat is due to the renewer, together with those that are due soon:
-/// one round trip for all instead of one each. From now on the timer watches their trust.
+/// When the timer has something to do.
+KeepAlive::TimePoint KeepAlive::next_entry() const {
+  TimePoint next = TimePoint::max();
+  if (!renewals_.empty()) next = renewals_.begin()->first;
+  if (!give_ups_.empty()) next = std::min(next, give_ups_.begin()->first);
+  return next;
+}
+
+/// Hands the grants whose heartbeat is due to the renewer, together with those that are due soon,
+/// so that all take one round trip. From now on the timer watches their trust.
 void KeepAlive::take_due(TimePoint now) {
   if (renewals_.empty() || renewals_.begin()->first > now) return;
   const auto soon = now + renewals_.begin()->second->terms().heartbeat_every / 8;
   while (!renewals_.empty() && renewals_.begin()->first <= soon) {
-    const auto lease = renewals_.begin()->second;
+    const auto grant = renewals_.begin()->second;
     renewals_.erase(renewals_.begin());
-    lease->renewal_entry.reset();
-    if (!lease->give_up_entry) lease->give_up_entry = give_ups_.emplace(lease->give_up_at(), lease);
-    due_.push_back(lease);
+    grant->renewal_entry.reset();
+    if (!grant->give_up_entry) grant->give_up_entry = give_ups_.emplace(grant->give_up_at(), grant);
+    due_.push_back(grant);
   }
   due_changed_.notify_one();
 }
@@ -220,47 +223,48 @@ void KeepAlive::take_due(TimePoint now) {
 KeepAlive::Batch KeepAlive::take_hopeless(TimePoint now) {
   Batch hopeless;
   while (!give_ups_.empty() && give_ups_.begin()->first <= now) {
-    const auto lease = give_ups_.begin()->second;
-    unschedule(*lease);
-    if (lease->give_up_at() > now) {
-      schedule(lease);  // renewed meanwhile
+    const auto grant = give_ups_.begin()->second;
+    unschedule(*grant);
+    if (grant->give_up_at() > now) {
+      schedule(grant);  // renewed meanwhile
     } else {
-      hopeless.push_back(lease);
+      hopeless.push_back(grant);
     }
   }
   return hopeless;
 }
 
 void KeepAlive::run_renewer(const std::stop_token& stop) {
-  std::unique_lock guard(mutex_);
-  while (due_changed_.wait(guard, stop, [this] { return !due_.empty() || verify_; })) {
+  ThreadLock lock(mutex_);
+  const auto has_work = [this]() LEASEHOLD_REQUIRES(mutex_) { return !due_.empty() || verify_; };
+  while (due_changed_.wait(lock, stop, has_work)) {
     const Batch batch = std::exchange(due_, {});
-    const Batch doubtful = std::exchange(verify_, false) ? all_leases() : Batch{};
-    guard.unlock();
+    const Batch doubtful = std::exchange(verify_, false) ? all_grants() : Batch{};
+    lock.unlock();
     renew(batch);
     verify(doubtful);
-    guard.lock();
+    lock.lock();
   }
 }
 
 void KeepAlive::renew(const Batch& batch) {
-  Batch leases;
+  Batch grants;
   std::vector<LockRenewal> renewals;
-  leases.reserve(batch.size());
+  grants.reserve(batch.size());
   renewals.reserve(batch.size());
   const TimePoint sent = steady_clock::now();  // before the call: latency must shorten trust
   TimePoint first_give_up = TimePoint::max();
-  for (const auto& lease : batch) {
-    if (lease->state() != Lease::State::held) continue;
-    auto renewal = lease->next_renewal();
-    if (!renewal) continue;  // max_hold: trust runs out, the timer sees to it
-    first_give_up = std::min(first_give_up, lease->give_up_at());
-    leases.push_back(lease);
+  for (const auto& grant : batch) {
+    if (grant->state() != Grant::State::held) continue;
+    auto renewal = grant->next_renewal();
+    if (!renewal) continue;  // max_hold: trust runs out, and the timer announces it
+    first_give_up = std::min(first_give_up, grant->give_up_at());
+    grants.push_back(grant);
     renewals.push_back(std::move(*renewal));
   }
-  if (leases.empty()) return;
+  if (grants.empty()) return;
 
-  // No longer than the first of them is trusted: a reply after that would come too late.
+  // No longer than the first of them is trusted: a later reply would be of no use.
   const auto timeout = std::clamp(std::chrono::duration_cast<milliseconds>(first_give_up - sent),
                                   shortest_timeout, longest_renewal_);
   try {
@@ -270,19 +274,26 @@ void KeepAlive::renew(const Batch& batch) {
       if (renewal.result == RenewalResult::failed) renewal.error = error.what();
     }
   }
-  for (std::size_t i = 0; i < leases.size(); ++i) finish(leases[i], renewals[i], sent);
+  for (std::size_t i = 0; i < grants.size(); ++i) {
+    const auto& grant = grants[i];
+    if (apply_heartbeat(grant, renewals[i], sent, "heartbeat") != Ownership::unknown) continue;
+    const ThreadLock lock(mutex_);
+    // One that was given up or released meanwhile stays off the agenda.
+    if (grant->state() != Grant::State::held || !grant->give_up_entry) continue;
+    schedule_renewal(grant, steady_clock::now() + retry_pause(*grant));
+  }
 }
 
 void KeepAlive::verify(const Batch& batch) {
   if (batch.empty()) return;
-  std::vector<LockGrantId> grants;
+  std::vector<GrantId> grants;
   grants.reserve(batch.size());
-  for (const auto& lease : batch) grants.push_back({lease->name(), lease->terms().owner});
+  for (const auto& grant : batch) grants.push_back({grant->name(), grant->terms().owner});
   std::vector<Standing> standings;
   try {
     standings = store_.verify(grants, longest_renewal_);
   } catch (const std::exception& error) {
-    // The next heartbeats will tell.
+    // The next heartbeats find out.
     logger_->info("locks not verified number={} error=\"{}\"", batch.size(), error.what());
   }
   for (std::size_t i = 0; i < standings.size(); ++i) {
@@ -291,36 +302,43 @@ void KeepAlive::verify(const Batch& batch) {
   }
 }
 
-void KeepAlive::finish(const std::shared_ptr<Lease>& lease, const LockRenewal& renewal,
-                       TimePoint sent) {
+Ownership KeepAlive::apply(const std::shared_ptr<Grant>& grant, const LockRenewal& renewal,
+                           TimePoint sent) {
   switch (renewal.result) {
     case RenewalResult::renewed:
-      lease->renewed(renewal, sent);
-      telemetry_.record(
-          {.type = LockEventType::heartbeat, .name = lease->name(), .token = lease->token()});
-      if (lease->lapsed()) lose(lease, LossReason::expired);
-      if (lease->state() == Lease::State::lost) {
-        // The answer came after we had given up. Nobody believes in this lease any more.
-        janitor_.release_later(lease->name(), lease->terms().owner, sent + renewal.ttl);
-      }
-      return reschedule(lease);
+      grant->renewed(renewal, sent);
+      if (grant->lapsed()) lose(grant, LossReason::expired);  // somebody was told so meanwhile
+      reschedule(grant);
+      if (grant->state() != Grant::State::lost) return Ownership::held;
+      // The answer came after we had given up, and nobody uses the grant that it prolonged.
+      janitor_.release_later(grant->name(), grant->terms().owner, sent + renewal.ttl);
+      return Ownership::lost;
     case RenewalResult::vanished:
-      if (lease->believes(renewal)) return lose(lease, LossReason::vanished);
-      break;
     case RenewalResult::taken:
-      if (lease->believes(renewal)) return lose(lease, LossReason::taken);
-      break;
+      if (!grant->believes(renewal)) return Ownership::unknown;
+      lose(grant,
+           renewal.result == RenewalResult::taken ? LossReason::taken : LossReason::vanished);
+      return Ownership::lost;
     case RenewalResult::failed:
       break;
   }
-  telemetry_.record(
-      {.type = LockEventType::heartbeat_failed, .name = lease->name(), .token = lease->token()});
-  logger_->info("heartbeat failed name={} token={} error=\"{}\"", lease->name(),
-                lease->token().value, renewal.error);
-  const std::lock_guard guard(mutex_);
-  // Given up or released meanwhile: off the agenda for good.
-  if (lease->state() != Lease::State::held || !lease->give_up_entry) return;
-  schedule_retry(lease, steady_clock::now() + retry_pause(*lease));
+  return Ownership::unknown;
+}
+
+Ownership KeepAlive::apply_heartbeat(const std::shared_ptr<Grant>& grant,
+                                     const LockRenewal& renewal, TimePoint sent,
+                                     std::string_view what) {
+  const Ownership ownership = apply(grant, renewal, sent);
+  const auto record = [&](LockEventType type) {
+    telemetry_.record({.type = type, .name = grant->name(), .token = grant->token()});
+  };
+  if (renewal.result == RenewalResult::renewed) record(LockEventType::heartbeat);
+  if (ownership == Ownership::unknown) {
+    record(LockEventType::heartbeat_failed);
+    logger_->info("{} failed name={} token={} error=\"{}\"", what, grant->name(),
+                  grant->token().value, renewal.error);
+  }
+  return ownership;
 }
 
 }  // namespace leasehold::inline v0

@@ -1,17 +1,16 @@
 #pragma once
 
 #include <chrono>
-#include <condition_variable>
 #include <deque>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <thread>
 #include <utility>
 #include <vector>
 
 #include "locks/announcer.hpp"
-#include "locks/lease.hpp"
+#include "locks/grant.hpp"
+#include "support/thread_safety.hpp"
 
 namespace spdlog {
 class logger;
@@ -22,56 +21,65 @@ namespace leasehold::inline v0 {
 class Janitor;
 class LockTelemetry;
 
-/// Keeps all leases of a client alive, and says so when it cannot.
+/// Keeps all grants of a client alive, and announces those that are lost.
 ///
-/// Two threads: the *timer* knows when a heartbeat is due and when trust ends, and never talks to
-/// a server, so that a loss is announced in time whatever the server does. The *renewer* sends all
-/// heartbeats that are due in one batch. Callbacks of users run on neither (see Announcer).
+/// It has two threads. The *timer* knows when a heartbeat is due and when trust ends; it never
+/// talks to the store, so that a loss is announced in time whatever the store does. The *renewer*
+/// sends all heartbeats that are due in one batch. Callbacks of users run on neither (see
+/// Announcer).
 class KeepAlive {
  public:
+  using TimePoint = Grant::TimePoint;
+
   KeepAlive(LockStore& store, Janitor& janitor, LockTelemetry& telemetry,
             std::shared_ptr<spdlog::logger> logger, std::chrono::milliseconds longest_renewal);
   ~KeepAlive();
 
-  /// From the grant on.
-  void watch(const std::shared_ptr<Lease>& lease);
+  /// Called as soon as the grant is made.
+  void watch(const std::shared_ptr<Grant>& grant);
 
-  /// Before the release.
-  void forget(const std::shared_ptr<Lease>& lease);
+  /// Called before the release.
+  void forget(const std::shared_ptr<Grant>& grant);
 
-  /// After a renewal by hand: trust ends later now.
-  void reschedule(const std::shared_ptr<Lease>& lease);
+  /// Applies what the store answered to a renewal that was sent at `sent`: trust lasts longer, or
+  /// the loss is announced, or nothing is known. Heartbeats, extend() and downgrade() all end here.
+  Ownership apply(const std::shared_ptr<Grant>& grant, const LockRenewal& renewal, TimePoint sent);
 
-  /// The store says that the lease is not ours any more, or trust has ended.
-  void lose(const std::shared_ptr<Lease>& lease, LossReason reason);
+  /// The same for a heartbeat, sent by us or by hand, which is counted. `what` names it in the log.
+  Ownership apply_heartbeat(const std::shared_ptr<Grant>& grant, const LockRenewal& renewal,
+                            TimePoint sent, std::string_view what);
 
-  /// Word from the store that the lease with this owner was taken away. It may be faster than the
-  /// reply that brings the lease: then it is lost as soon as it is watched.
+  /// Ends the grant and announces its loss, unless it has ended already.
+  void lose(const std::shared_ptr<Grant>& grant, LossReason reason);
+
+  /// The same for the grant of this owner, after a message from the store. The message may arrive
+  /// before the reply that brings the grant, which is then lost as soon as it is watched.
   void lose(std::string_view owner, LossReason reason);
 
-  /// Word of losses may have been missed: looks whether what we hold is still ours.
+  /// Asks the store whether our grants still stand, because messages may have been missed.
   void verify_all();
 
-  /// How many leases are being renewed.
+  /// The number of grants that are renewed automatically.
   std::size_t active() const;
 
  private:
-  using TimePoint = Lease::TimePoint;
-  using Batch = std::vector<std::shared_ptr<Lease>>;
+  using Batch = std::vector<std::shared_ptr<Grant>>;
 
   void run_timer(const std::stop_token& stop);
   void run_renewer(const std::stop_token& stop);
   void renew(const Batch& batch);
   void verify(const Batch& batch);
-  Batch all_leases() const;
-  void finish(const std::shared_ptr<Lease>& lease, const LockRenewal& renewal, TimePoint sent);
+  Batch all_grants() const LEASEHOLD_REQUIRES(mutex_);
 
-  void schedule(const std::shared_ptr<Lease>& lease);
-  void schedule_retry(const std::shared_ptr<Lease>& lease, TimePoint when);
-  void unschedule(Lease& lease);
-  void take_due(TimePoint now);
-  Batch take_hopeless(TimePoint now);
-  void wake_timer_for(TimePoint when);
+  void reschedule(const std::shared_ptr<Grant>& grant);
+  void schedule(const std::shared_ptr<Grant>& grant) LEASEHOLD_REQUIRES(mutex_);
+  void schedule_renewal(const std::shared_ptr<Grant>& grant, TimePoint when)
+      LEASEHOLD_REQUIRES(mutex_);
+  void unschedule(Grant& grant) LEASEHOLD_REQUIRES(mutex_);
+  void take_due(TimePoint now) LEASEHOLD_REQUIRES(mutex_);
+  Batch take_hopeless(TimePoint now) LEASEHOLD_REQUIRES(mutex_);
+  TimePoint next_entry() const LEASEHOLD_REQUIRES(mutex_);
+  void wake_timer_for(TimePoint when) LEASEHOLD_REQUIRES(mutex_);
 
   LockStore& store_;
   Janitor& janitor_;
@@ -79,21 +87,26 @@ class KeepAlive {
   const std::shared_ptr<spdlog::logger> logger_;
   const std::chrono::milliseconds longest_renewal_;
   Announcer tokens_;     // fires stop tokens
-  Announcer callbacks_;  // may be blocked by its users without delaying the stop token of any lock
+  Announcer callbacks_;  // separate: a callback that blocks must not delay any stop token
 
-  mutable std::mutex mutex_;
-  // All of these are protected by mutex_.
-  Lease::Agenda renewals_;  // automatic leases, by when their heartbeat is due
-  Lease::Agenda give_ups_;  // leases whose heartbeat is overdue or manual, by when trust ends
-  Batch due_;               // handed from the timer to the renewer
-  bool verify_ = false;     // the renewer shall look at all leases
-  TimePoint deaf_until_ = TimePoint::min();  // word of losses may have been missed before
-  std::deque<std::pair<std::string, LossReason>> early_losses_;  // by owner
-  std::size_t automatic_ = 0;
-  TimePoint timer_wakes_at_ = TimePoint::max();
+  mutable ThreadMutex mutex_;
+  StoppableCondition timer_changed_;
+  StoppableCondition due_changed_;
+  /// Automatic grants, by when their heartbeat is due.
+  Grant::Agenda renewals_ LEASEHOLD_GUARDED_BY(mutex_);
+  /// Grants whose heartbeat is overdue or manual, by when trust ends.
+  Grant::Agenda give_ups_ LEASEHOLD_GUARDED_BY(mutex_);
+  /// Handed from the timer to the renewer.
+  Batch due_ LEASEHOLD_GUARDED_BY(mutex_);
+  /// The renewer has to verify all grants.
+  bool verify_ LEASEHOLD_GUARDED_BY(mutex_) = false;
+  /// Messages may have been missed up to this time.
+  TimePoint deaf_until_ LEASEHOLD_GUARDED_BY(mutex_) = TimePoint::min();
+  /// Losses of grants that are not watched yet, by owner.
+  std::deque<std::pair<std::string, LossReason>> early_losses_ LEASEHOLD_GUARDED_BY(mutex_);
+  std::size_t automatic_ LEASEHOLD_GUARDED_BY(mutex_) = 0;
+  TimePoint timer_wakes_at_ LEASEHOLD_GUARDED_BY(mutex_) = TimePoint::max();
 
-  std::condition_variable_any timer_changed_;
-  std::condition_variable_any due_changed_;
   std::jthread timer_;
   std::jthread renewer_;
 };

@@ -16,7 +16,7 @@
 namespace leasehold::inline v0 {
 namespace {
 
-/// Only what can be a scheme is shown: anything else may contain a password.
+/// Shows only what can be a scheme: anything else may contain a password.
 std::string unknown_scheme(std::string_view uri) {
   const auto end = uri.find("://");
   const bool has_scheme = end != std::string_view::npos && end == uri.find_first_of(":@/");
@@ -31,13 +31,13 @@ RedisOptions for_renewals(RedisOptions options) {
 std::unique_ptr<LockStore> redis_store(std::shared_ptr<RedisLink> link,
                                        std::shared_ptr<RedisLink> renewal_link,
                                        const RunnerId& runner, const LockClientOptions& options) {
-  return std::make_unique<RedisLockStore>(
+  return std::make_unique<redis::RedisLockStore>(
       std::move(link), std::move(renewal_link),
-      RedisLockStore::Options{runner, options.keep_stale_records, options.keep_counters,
-                              options.redis.command_timeout});
+      redis::RedisLockStore::Options{runner, options.keep_stale_records, options.keep_counters,
+                                     options.redis.command_timeout});
 }
 
-/// Which store it is, the scheme says.
+/// The scheme of the URI chooses the store.
 std::unique_ptr<LockStore> open_store(std::string_view uri, const RunnerId& runner,
                                       const LockClientOptions& options) {
   if (const auto place = sqlite::parse_sqlite_uri(uri)) {
@@ -52,8 +52,8 @@ std::unique_ptr<LockStore> open_store(std::string_view uri, const RunnerId& runn
                           std::string(sqlite::sqlite_uri_forms));
   }
   const auto logger = options.logger ? options.logger : default_logger();
-  return redis_store(connect_redis(uri, options.redis, logger),
-                     connect_redis(uri, for_renewals(options.redis), logger), runner, options);
+  return redis_store(redis::connect(uri, options.redis, logger),
+                     redis::connect(uri, for_renewals(options.redis), logger), runner, options);
 }
 
 template <class MakeStore>
@@ -73,7 +73,7 @@ LockClient::LockClient(std::string_view uri, LockClientOptions options)
 
 LockClient::LockClient(std::shared_ptr<RedisLink> link, LockClientOptions options) {
   if (!link) throw InvalidArgument("LockClient: the link is null");
-  check_redis_timeout("command_timeout", options.redis.command_timeout);
+  redis::check_timeout("command_timeout", options.redis.command_timeout);
   core_ = make_core(
       options, [&](const RunnerId& runner) { return redis_store(link, link, runner, options); });
 }
@@ -107,7 +107,7 @@ std::vector<LockRecord> LockClient::list(std::string_view pattern) {
   });
   std::sort(records.begin(), records.end(),
             [](const auto& a, const auto& b) { return a.name < b.name; });
-  // A walk over a key space that changes may meet a key twice.
+  // A walk over keys that change meanwhile may meet a key twice.
   records.erase(std::unique(records.begin(), records.end(),
                             [](const auto& a, const auto& b) { return a.name == b.name; }),
                 records.end());

@@ -10,12 +10,12 @@ namespace {
 
 using std::chrono::steady_clock;
 
-/// `asked_before`: the reply to an earlier request was lost. Then, if the lock is gone while nobody
-/// else could have ended it, it was us.
-Release to_release(ReleaseResult result, const Lease& lease, bool asked_before) {
+/// `asked_before`: the reply to an earlier request was lost. If the lock is gone while nobody else
+/// could have ended the grant, then that request released it.
+Release to_release(ReleaseResult result, const Grant& grant, bool asked_before) {
   if (result == ReleaseResult::released) return Release::done;
   if (!asked_before) return Release::was_lost;
-  const bool was_us = result != ReleaseResult::taken || steady_clock::now() < lease.valid_until();
+  const bool was_us = result != ReleaseResult::taken || steady_clock::now() < grant.valid_until();
   return was_us ? Release::done : Release::unknown;
 }
 
@@ -40,8 +40,8 @@ void LockCore::start_listening() {
 void LockCore::hear(const LockMessage& message) {
   switch (message.type) {
     case LockMessage::Type::granted:
-      // A waiter that has left meanwhile has passed the grant on when it left.
-      waiting_room.tell(message.owner);
+      // A waiter that has left since then has given the offer back.
+      waiting_room.wake(message.owner);
       break;
     case LockMessage::Type::taken:
       keep_alive.lose(message.owner, LossReason::taken);
@@ -49,26 +49,28 @@ void LockCore::hear(const LockMessage& message) {
     case LockMessage::Type::vanished:
       keep_alive.lose(message.owner, LossReason::vanished);
       break;
+    case LockMessage::Type::awaited:
+      break;  // of interest to the store only
     case LockMessage::Type::reset:
-      waiting_room.tell_all();
+      waiting_room.wake_all();
       keep_alive.verify_all();
       break;
   }
 }
 
-Lock LockCore::hold(LeaseTerms terms, const LockGrant& grant, Lease::TimePoint sent, int retries) {
+Lock LockCore::hold(GrantTerms terms, const Granted& granted, Grant::TimePoint sent, int retries) {
   const bool reentrant = terms.reentrant;
-  auto lease = std::make_shared<Lease>(std::move(terms), grant, sent);
-  keep_alive.watch(lease);
+  auto grant = std::make_shared<Grant>(std::move(terms), granted, sent);
+  keep_alive.watch(grant);
   if (reentrant) {
-    const std::lock_guard guard(reentrant_mutex_);
-    reentrant_.insert_or_assign(lease->name(), lease);
+    const ThreadLock lock(reentrant_mutex_);
+    reentrant_.insert_or_assign(grant->name(), grant);
   }
-  return {shared_from_this(), std::move(lease), false, retries};
+  return {shared_from_this(), std::move(grant), false, retries};
 }
 
 std::optional<Lock> LockCore::reenter(const std::string& name, LockKind kind, int retries) {
-  const std::lock_guard guard(reentrant_mutex_);
+  const ThreadLock lock(reentrant_mutex_);
   const auto found = reentrant_.find(name);
   if (found == reentrant_.end() || !found->second->valid()) return std::nullopt;
   if (found->second->kind() != kind) return std::nullopt;
@@ -76,35 +78,35 @@ std::optional<Lock> LockCore::reenter(const std::string& name, LockKind kind, in
   return Lock{shared_from_this(), found->second, true, retries};
 }
 
-/// Whether it was the last one.
-bool LockCore::drop_handle(Lease& lease) {
-  if (!lease.terms().reentrant) return true;
-  const std::lock_guard guard(reentrant_mutex_);
-  if (--lease.handles > 0) return false;
-  const auto found = reentrant_.find(lease.name());
-  if (found != reentrant_.end() && found->second.get() == &lease) reentrant_.erase(found);
+/// Returns whether it was the last one.
+bool LockCore::drop_handle(Grant& grant) {
+  if (!grant.terms().reentrant) return true;
+  const ThreadLock lock(reentrant_mutex_);
+  if (--grant.handles > 0) return false;
+  const auto found = reentrant_.find(grant.name());
+  if (found != reentrant_.end() && found->second.get() == &grant) reentrant_.erase(found);
   return true;
 }
 
-Release LockCore::release(const std::shared_ptr<Lease>& lease) noexcept {
-  if (const auto answer = end(lease)) return *answer;
+Release LockCore::release(const std::shared_ptr<Grant>& grant) noexcept {
+  if (const auto answer = end(grant)) return *answer;
   try {
-    return release_grant(*lease);
+    return release_grant(*grant);
   } catch (const std::exception& error) {
-    release_later(*lease, error.what());
+    release_later(*grant, error.what());
     return Release::unknown;
   }
 }
 
 void LockCore::release_all(std::span<Lock> locks) noexcept {
   std::vector<Lock*> open;
-  std::vector<LockGrantId> grants;
+  std::vector<GrantId> grants;
   for (Lock& lock : locks) {
-    if (!lock.lease_ || lock.released_) continue;
-    lock.released_ = end(lock.lease_);
+    if (!lock.grant_ || lock.released_) continue;
+    lock.released_ = end(lock.grant_);
     if (lock.released_) continue;
     open.push_back(&lock);
-    grants.push_back({lock.lease_->name(), lock.lease_->terms().owner});
+    grants.push_back({lock.grant_->name(), lock.grant_->terms().owner});
   }
   if (open.empty()) return;
   try {
@@ -117,124 +119,103 @@ void LockCore::release_all(std::span<Lock> locks) noexcept {
       results = store->release_all(grants);
     }
     for (std::size_t i = 0; i < open.size(); ++i) {
-      open[i]->released_ = to_release(results[i], *open[i]->lease_, asked_before);
+      open[i]->released_ = to_release(results[i], *open[i]->grant_, asked_before);
     }
   } catch (const std::exception& error) {
     for (Lock* lock : open) {
-      release_later(*lock->lease_, error.what());
+      release_later(*lock->grant_, error.what());
       lock->released_ = Release::unknown;
     }
   }
 }
 
-/// Takes the lease off the keep-alive. Returns the answer if the store need not be asked.
-std::optional<Release> LockCore::end(const std::shared_ptr<Lease>& lease) noexcept {
-  if (!drop_handle(*lease)) return lease->valid() ? Release::done : Release::was_lost;
+/// Ends the grant on our side. Returns the answer if the store need not be asked.
+std::optional<Release> LockCore::end(const std::shared_ptr<Grant>& grant) noexcept {
+  if (!drop_handle(*grant)) return grant->valid() ? Release::done : Release::was_lost;
   telemetry.record(
-      {.type = LockEventType::releasing, .name = lease->name(), .token = lease->token()});
-  if (!lease->end_released()) return Release::was_lost;
-  keep_alive.forget(lease);  // before the release: no heartbeat may follow it
-  const auto unused_callback = lease->take_on_lost();  // a renewal under way must not destroy it
+      {.type = LockEventType::releasing, .name = grant->name(), .token = grant->token()});
+  if (!grant->end_released()) return Release::was_lost;
+  keep_alive.forget(grant);  // before the release: no heartbeat may follow it
+  // Destroyed here and not by a renewal under way, which would run on the wrong thread.
+  const auto unused_callback = grant->take_on_lost();
   telemetry.record({.type = LockEventType::released,
-                    .name = lease->name(),
-                    .token = lease->token(),
-                    .elapsed = lease->held_for()});
+                    .name = grant->name(),
+                    .token = grant->token(),
+                    .elapsed = grant->held_for()});
   return std::nullopt;
 }
 
-void LockCore::release_later(const Lease& lease, const char* error) noexcept {
-  logger->warn("lock not released yet name={} token={} error=\"{}\"", lease.name(),
-               lease.token().value, error);
-  janitor.release_later(lease.name(), lease.terms().owner, lease.valid_until());
-}
-
-/// Throws if the server could not be asked.
-Release LockCore::release_grant(const Lease& lease) {
-  const auto ask = [&] { return store->release(lease.name(), lease.terms().owner); };
+void LockCore::take_back(std::span<const GrantId> grants, Grant::TimePoint until) noexcept {
   try {
-    return to_release(ask(), lease, false);
-  } catch (const OutcomeUnknown&) {
-    return to_release(ask(), lease, true);
+    store->release_all(grants);
+  } catch (const std::exception&) {
+    for (const GrantId& grant : grants) {
+      janitor.release_later(std::string(grant.name), std::string(grant.owner), until);
+    }
   }
 }
 
-Ownership LockCore::downgrade(const std::shared_ptr<Lease>& lease) {
-  if (!lease->valid()) {
-    keep_alive.lose(lease, LossReason::expired);  // if the timer has not seen it yet
+void LockCore::release_later(const Grant& grant, const char* error) noexcept {
+  logger->warn("lock not released yet name={} token={} error=\"{}\"", grant.name(),
+               grant.token().value, error);
+  janitor.release_later(grant.name(), grant.terms().owner, grant.valid_until());
+}
+
+/// Throws if the store could not be asked.
+Release LockCore::release_grant(const Grant& grant) {
+  const auto ask = [&] { return store->release(grant.name(), grant.terms().owner); };
+  try {
+    return to_release(ask(), grant, false);
+  } catch (const OutcomeUnknown&) {
+    return to_release(ask(), grant, true);
+  }
+}
+
+Ownership LockCore::downgrade(const std::shared_ptr<Grant>& grant) {
+  if (!grant->valid()) {
+    keep_alive.lose(grant, LossReason::expired);  // if the timer has not seen it yet
     return Ownership::lost;
   }
-  if (lease->kind() == LockKind::shared) return Ownership::held;
-  bool may_have_happened = lease->begin_downgrade();
+  if (grant->kind() == LockKind::shared) return Ownership::held;
+  bool may_have_happened = grant->begin_downgrade();
   const auto sent = steady_clock::now();
-  const LockRenewal renewal = lease->renewal_at(sent);
-  RenewalResult result = RenewalResult::failed;
+  LockRenewal renewal = grant->renewal_at(sent);
   try {
     try {
-      result = store->downgrade(renewal);
+      renewal.result = store->downgrade(renewal);
     } catch (const OutcomeUnknown&) {
       may_have_happened = true;
-      result = store->downgrade(renewal);  // repeating it is safe
+      renewal.result = store->downgrade(renewal);  // repeating it is safe
     }
   } catch (const Error& error) {
-    logger->info("downgrade failed name={} token={} error=\"{}\"", lease->name(),
-                 lease->token().value, error.what());
-    const bool not_sent = dynamic_cast<const Unavailable*>(&error) != nullptr;
-    if (not_sent && !may_have_happened) lease->cancel_downgrade();
+    logger->info("downgrade failed name={} token={} error=\"{}\"", grant->name(),
+                 grant->token().value, error.what());
+    const bool was_sent = dynamic_cast<const Unavailable*>(&error) == nullptr;
+    if (!was_sent && !may_have_happened) grant->cancel_downgrade();
     return Ownership::unknown;
   }
-  if (result == RenewalResult::renewed) {
-    lease->end_downgrade();
-    lease->renewed(renewal, sent);
-    if (lease->lapsed()) keep_alive.lose(lease, LossReason::expired);  // seen by another thread
-    keep_alive.reschedule(lease);
-    if (lease->state() == Lease::State::held) return Ownership::held;
-    // The answer came after we had given up. Nobody believes in this lease any more.
-    janitor.release_later(lease->name(), lease->terms().owner, sent + renewal.ttl);
-    return Ownership::lost;
+  if (renewal.result == RenewalResult::renewed) {
+    grant->end_downgrade();
+  } else {
+    grant->cancel_downgrade();  // the answer is about the exclusive grant: it is believed
   }
-  keep_alive.lose(lease,
-                  result == RenewalResult::vanished ? LossReason::vanished : LossReason::taken);
-  return Ownership::lost;
+  return keep_alive.apply(grant, renewal, sent);
 }
 
-Ownership LockCore::extend(const std::shared_ptr<Lease>& lease) {
-  if (!lease->valid()) {
-    keep_alive.lose(lease, LossReason::expired);  // if the timer has not seen it yet
+Ownership LockCore::extend(const std::shared_ptr<Grant>& grant) {
+  if (!grant->valid()) {
+    keep_alive.lose(grant, LossReason::expired);  // if the timer has not seen it yet
     return Ownership::lost;
   }
   const auto sent = steady_clock::now();
-  auto renewal = lease->next_renewal();
+  auto renewal = grant->next_renewal();
   if (!renewal) return Ownership::held;  // it reaches as far as max_hold allows
   try {
     store->renew({&*renewal, 1}, store->timeout());
   } catch (const Error& error) {
     renewal->error = error.what();
   }
-  switch (renewal->result) {
-    case RenewalResult::renewed:
-      lease->renewed(*renewal, sent);
-      if (lease->lapsed()) keep_alive.lose(lease, LossReason::expired);  // seen by another thread
-      keep_alive.reschedule(lease);
-      telemetry.record(
-          {.type = LockEventType::heartbeat, .name = lease->name(), .token = lease->token()});
-      if (lease->state() != Lease::State::lost) return Ownership::held;
-      // The answer came after we had given up. Nobody believes in this lease any more.
-      janitor.release_later(lease->name(), lease->terms().owner, sent + renewal->ttl);
-      return Ownership::lost;
-    case RenewalResult::vanished:
-      keep_alive.lose(lease, LossReason::vanished);
-      return Ownership::lost;
-    case RenewalResult::taken:
-      keep_alive.lose(lease, LossReason::taken);
-      return Ownership::lost;
-    case RenewalResult::failed:
-      break;
-  }
-  telemetry.record(
-      {.type = LockEventType::heartbeat_failed, .name = lease->name(), .token = lease->token()});
-  logger->info("extend failed name={} token={} error=\"{}\"", lease->name(), lease->token().value,
-               renewal->error);
-  return Ownership::unknown;
+  return keep_alive.apply_heartbeat(grant, *renewal, sent, "extend");
 }
 
 }  // namespace leasehold::inline v0

@@ -8,12 +8,13 @@
 #include <string>
 
 #include "leasehold/lock_client.hpp"
+#include "locks/grant.hpp"
 #include "locks/janitor.hpp"
 #include "locks/keep_alive.hpp"
-#include "locks/lease.hpp"
 #include "locks/lock_store.hpp"
 #include "locks/telemetry.hpp"
 #include "locks/waiting_room.hpp"
+#include "support/thread_safety.hpp"
 
 namespace leasehold::inline v0 {
 
@@ -22,26 +23,29 @@ class LockCore : public std::enable_shared_from_this<LockCore> {
  public:
   LockCore(std::unique_ptr<LockStore> store, RunnerId runner, const LockClientOptions& options);
 
-  /// A handle on a new grant, known to the keep-alive from now on.
-  Lock hold(LeaseTerms terms, const LockGrant& grant, Lease::TimePoint sent, int retries);
+  /// Makes a handle on a new grant, which the keep-alive watches from now on.
+  Lock hold(GrantTerms terms, const Granted& granted, Grant::TimePoint sent, int retries);
 
-  /// Another handle on a re-entrant lease of this kind that this client holds. Nothing if there is
-  /// none.
+  /// Makes another handle on a re-entrant grant of this kind. Nothing if this client has none.
   std::optional<Lock> reenter(const std::string& name, LockKind kind, int retries);
 
-  /// Gives one handle back, and with the last one the lock.
-  Release release(const std::shared_ptr<Lease>& lease) noexcept;
+  /// Gives one handle back, and the lock with the last one.
+  Release release(const std::shared_ptr<Grant>& grant) noexcept;
 
   /// The same for several locks of this client, in one round trip.
   void release_all(std::span<Lock> locks) noexcept;
 
-  Ownership extend(const std::shared_ptr<Lease>& lease);
-  Ownership downgrade(const std::shared_ptr<Lease>& lease);
+  /// Takes back requests that may have been granted but that nobody waits for any more; in the
+  /// background, but no longer than `until`, if the store is unreachable.
+  void take_back(std::span<const GrantId> grants, Grant::TimePoint until) noexcept;
 
-  /// From the first lock on: hears when one is granted to a waiter, or taken from a holder.
+  Ownership extend(const std::shared_ptr<Grant>& grant);
+  Ownership downgrade(const std::shared_ptr<Grant>& grant);
+
+  /// From the first acquire on: hears when a lock is granted to a waiter or taken from a holder.
   void start_listening();
 
-  // Each is thread-safe. In the order of dependence: the last is destroyed first.
+  // Each is thread-safe and uses those before it: the last is destroyed first.
   const RunnerId runner;
   const std::shared_ptr<spdlog::logger> logger;
   const std::unique_ptr<LockStore> store;
@@ -52,16 +56,16 @@ class LockCore : public std::enable_shared_from_this<LockCore> {
 
  private:
   void hear(const LockMessage& message);
-  bool drop_handle(Lease& lease);
-  std::optional<Release> end(const std::shared_ptr<Lease>& lease) noexcept;
-  Release release_grant(const Lease& lease);
-  void release_later(const Lease& lease, const char* error) noexcept;
+  bool drop_handle(Grant& grant);
+  std::optional<Release> end(const std::shared_ptr<Grant>& grant) noexcept;
+  Release release_grant(const Grant& grant);
+  void release_later(const Grant& grant, const char* error) noexcept;
 
-  std::mutex reentrant_mutex_;
-  std::map<std::string, std::shared_ptr<Lease>> reentrant_;  // protected by reentrant_mutex_
+  ThreadMutex reentrant_mutex_;
+  std::map<std::string, std::shared_ptr<Grant>> reentrant_ LEASEHOLD_GUARDED_BY(reentrant_mutex_);
 
   std::once_flag listening_;
-  std::unique_ptr<LockListener> listener_;  // the first to go: it calls the others
+  std::unique_ptr<LockListener> listener_;  // destroyed first: it calls the others
 };
 
 }  // namespace leasehold::inline v0

@@ -11,84 +11,91 @@
 #include <vector>
 
 #include "leasehold/lock.hpp"
+#include "locks/lock_message.hpp"
 
 namespace leasehold::inline v0 {
 
-/// How far a claim may go against a present holder.
-enum class ClaimMode {
-  if_free,    ///< only a lock without a living lease
-  if_silent,  ///< also one whose holder missed its heartbeats
-  always,     ///< any
+/// How far a request may go against a present holder.
+enum class AcquireMode {
+  if_free,    ///< takes only a lock that nobody holds
+  if_silent,  ///< also takes one whose holder missed its heartbeats
+  always,     ///< takes it from any holder
 };
 
-/// Whether the caller may take over what an earlier incarnation of its own runner left behind.
+/// Whether a request may take over what an earlier incarnation of its own runner left behind.
 enum class Adoption { refused, allowed };
 
-/// Whether a claim that is not granted waits.
+/// What becomes of a request that is not granted.
 enum class Join {
-  no,
-  tail,  ///< stands in line
-  head,  ///< before everybody else
+  no,    ///< it leaves nothing behind
+  tail,  ///< it waits in line
+  head,  ///< it waits in line, before everybody else
 };
 
-/// Whether the number of permits that a claim brings along counts from now on. That of the first
-/// attempt does; a later one of the same call must not undo a resize that came between.
-enum class PermitCount {
-  counts,
-  is_known,  ///< counts only if the store has forgotten it
+/// Which attempt of one call a request is.
+enum class Attempt {
+  first,  ///< nothing is known of the lock, which may be free
+  later,  ///< the call has met a holder, or stands in line
 };
 
-/// A wish to hold a lock.
-struct LockClaim {
+/// What an acquire sends to the store.
+struct AcquireRequest {
   std::string_view name;
-  std::string_view owner;     ///< 32 hex digits, new for each claim
+  std::string_view owner;     ///< 32 hex digits, new for each grant
   std::string_view metadata;  ///< a JSON object, or empty
   std::chrono::milliseconds ttl;
   std::chrono::milliseconds heartbeat_every;  ///< 0 if the holder promises none
-  ClaimMode mode = ClaimMode::if_free;
+  AcquireMode mode = AcquireMode::if_free;
   std::chrono::milliseconds steal_after{0};  ///< for if_silent
   Adoption adoption = Adoption::refused;
 
   LockKind kind = LockKind::exclusive;
-  int permits = 0;  ///< for shared: how many may hold it at once; 0 for any number
-  PermitCount permit_count = PermitCount::counts;
+  /// For shared: how many may hold the lock at once; 0 for any number. The number of a first
+  /// attempt counts for everybody from then on. That of a later attempt counts only if the store
+  /// has none, so that it does not undo a resize in between.
+  int permits = 0;
 
+  Attempt attempt = Attempt::first;
   Join join = Join::no;
   int priority = 0;
-  std::uint64_t place = 0;  ///< in the line, as an earlier conflict told; 0 for a new one
+  std::uint64_t place = 0;  ///< in the line, from an earlier Conflict; 0 for a new one
+
+  /// Called, if it is set, before the request joins the line: from then on the caller must hear
+  /// messages for `owner`.
+  std::function<void()> before_joining{};
 };
 
 enum class GrantKind {
-  fresh,     ///< it was free
-  handed,    ///< by the line
-  repeated,  ///< granted before, to this very claim: a reply was lost
-  adopted,   ///< from an earlier incarnation of this runner; the token stays
-  stale,     ///< from a holder whose lease had ended
-  stolen,    ///< from a silent holder
-  forced,    ///< from a living holder
+  fresh,     ///< the lock was free
+  handed,    ///< the line offered it, and the request confirmed the offer
+  repeated,  ///< this very request was granted before, and its reply was lost
+  adopted,   ///< taken over from an earlier incarnation of this runner; the token stays
+  stale,     ///< taken over from a holder that had expired
+  stolen,    ///< taken from a silent holder
+  forced,    ///< taken from a living holder
 };
 
-struct LockGrant {
+struct Granted {
   GrantKind kind = GrantKind::fresh;
   FencingToken token;
-  std::optional<LockRecord> previous;  ///< the holder that vanished or was ousted, if any
+  std::optional<LockRecord> previous;  ///< the holder that expired or was ousted, if any
 };
 
-struct LockConflict {
+struct Conflict {
   LockRecord holder;
-  std::uint64_t place = 0;  ///< in the line, if the claim joined it
+  std::uint64_t place = 0;  ///< in the line, if the request joined it
 };
 
-using ClaimOutcome = std::variant<LockGrant, LockConflict>;
+using AcquireOutcome = std::variant<Granted, Conflict>;
 
 enum class RenewalResult {
   renewed,
-  vanished,  ///< the lock is nobody's
-  taken,     ///< the lock is somebody else's
+  vanished,  ///< nobody has the lock
+  taken,     ///< somebody else has the lock
   failed,    ///< the store refused; `error` says why
 };
 
-/// A lease to be prolonged.
+/// A grant to be prolonged.
 struct LockRenewal {
   std::string_view name;
   std::string_view owner;
@@ -97,7 +104,7 @@ struct LockRenewal {
   std::chrono::milliseconds ttl;  ///< from now
   std::chrono::milliseconds heartbeat_every;
   LockKind kind = LockKind::exclusive;
-  std::uint64_t renewals = 0;         ///< this one counted
+  std::uint64_t renewals = 0;         ///< including this one
   std::chrono::milliseconds held{0};  ///< since the grant
 
   RenewalResult result = RenewalResult::failed;
@@ -109,8 +116,7 @@ enum class ReleaseResult { released, vanished, taken };
 /// Whether a grant still stands.
 enum class Standing { held, vanished, taken };
 
-/// Names a grant.
-struct LockGrantId {
+struct GrantId {
   std::string_view name;
   std::string_view owner;
 };
@@ -118,32 +124,20 @@ struct LockGrantId {
 /// A line in which this process waits.
 struct LineWatch {
   std::string name;
-  std::string owner;  ///< of its waiter that looked longest ago
+  std::string owner;  ///< of the waiter of this process that looked longest ago
 
-  bool in_line = true;  ///< whether that one still is, or was granted the lock
-  /// Of the present holder, or when the head of the line has to have answered; -1 if unknown.
-  std::chrono::milliseconds lease_ends{-1};
+  bool in_line = true;  ///< whether that waiter still stands in line, or was granted the lock
+  /// Time until the present grant ends, or until the head of the line must have answered, whichever
+  /// is earlier; -1 if unknown.
+  std::chrono::milliseconds look_in{-1};
 };
 
-/// Word from the store, for one claim of this process.
-struct LockMessage {
-  enum class Type {
-    granted,   ///< to a waiter: confirm by claiming again
-    taken,     ///< from a holder, by somebody else
-    vanished,  ///< from a holder, by an operator who released it
-    reset,     ///< messages may have been missed: everybody has to look
-  };
-  Type type;
-  std::string owner;  ///< empty for reset
-};
-
-/// What the calls of one store met.
 struct StoreCounts {
-  std::uint64_t waiters_evicted = 0;  ///< found dead or frozen
-  std::uint64_t busy_retries = 0;     ///< others were in the way, and the store tried again
+  std::uint64_t waiters_evicted = 0;  ///< waiters whose process had crashed or hung
+  std::uint64_t busy_retries = 0;     ///< calls that other processes blocked and that were repeated
 };
 
-/// Hears messages for as long as it lives.
+/// Receives messages for as long as it lives.
 class LockListener {
  public:
   virtual ~LockListener() = default;
@@ -151,66 +145,68 @@ class LockListener {
 
 /// Where locks are kept. Thread-safe.
 ///
-/// Every call may throw Unavailable (nothing happened), OutcomeUnknown (it may have) or
-/// ServerRefused (nothing happened). Each is idempotent for one owner, so that after
-/// OutcomeUnknown it can simply be made again.
+/// Every call may throw Unavailable (nothing happened), OutcomeUnknown (it may have happened) or
+/// ServerRefused (nothing happened, unless a script failed halfway). Except acquire_free(), each is
+/// idempotent for one owner, so that it can simply be repeated after OutcomeUnknown.
 class LockStore {
  public:
   virtual ~LockStore() = default;
 
-  /// Takes an exclusive lock that is entirely free; another one stays as it is. The lean way, tried
-  /// first.
-  virtual std::optional<FencingToken> take_free(const LockClaim& claim) = 0;
-  /// The same for several locks, in one round trip.
-  virtual std::vector<std::optional<FencingToken>> take_free(std::span<const LockClaim> claims) = 0;
+  /// Takes the lock as far as the mode allows, confirms an offer, or joins the line. A free lock
+  /// costs one round trip.
+  virtual AcquireOutcome acquire(const AcquireRequest& request) = 0;
 
-  /// Takes a lock as far as the claim's mode allows, confirms a grant, or stands in line for it.
-  virtual ClaimOutcome claim(const LockClaim& claim) = 0;
+  /// Takes those of several exclusive locks that are free, in one round trip, and leaves the others
+  /// as they are. Returns the tokens in the same order; nothing for one that is not free. Repeating
+  /// it needs new owners.
+  virtual std::vector<std::optional<FencingToken>> acquire_free(
+      std::span<const AcquireRequest> requests) = 0;
 
   /// Renews all of them in one round trip and writes the result into each. `timeout` bounds the
-  /// call, however long the store's own time-outs are.
+  /// call, even if the store's own time-out is longer.
   virtual void renew(std::span<LockRenewal> renewals, std::chrono::milliseconds timeout) = 0;
 
-  /// Whether they still stand, in one round trip. What is left of one that does not is removed.
-  virtual std::vector<Standing> verify(std::span<const LockGrantId> grants,
+  /// Asks in one round trip whether the grants still stand. Removes what is left of those that do
+  /// not.
+  virtual std::vector<Standing> verify(std::span<const GrantId> grants,
                                        std::chrono::milliseconds timeout) = 0;
 
-  /// Gives back what the owner has: the lock, a grant that it has not confirmed, its place in line.
+  /// Gives back what the owner has: the lock, an offer, or a place in the line.
   virtual ReleaseResult release(std::string_view name, std::string_view owner) = 0;
 
   /// The same for several, in one round trip.
-  virtual std::vector<ReleaseResult> release_all(std::span<const LockGrantId> grants) = 0;
+  virtual std::vector<ReleaseResult> release_all(std::span<const GrantId> grants) = 0;
 
-  /// Makes an exclusive lease a shared one.
+  /// Turns an exclusive grant into a shared one.
   virtual RenewalResult downgrade(const LockRenewal& renewal) = 0;
 
   /// Changes the number of permits of a semaphore.
   virtual void resize(std::string_view name, int permits) = 0;
 
-  /// Sees that the lines move, in one round trip for all.
+  /// Keeps the lines moving if a holder or a waiter has crashed, in one round trip for all.
   virtual void watch_lines(std::span<LineWatch> lines) = 0;
 
-  /// Calls the handler, on a thread of the listener, for every message to this process. Returns
-  /// nothing if the store cannot push: then watching the lines has to do.
+  /// Calls the handler, on a thread of the listener, for every message to this client. Returns
+  /// nothing if the store cannot push messages; the client then relies on watch_lines().
   virtual std::unique_ptr<LockListener> listen(std::function<void(const LockMessage&)> handler) = 0;
 
   virtual StoreCounts counts() const = 0;
 
-  /// How long a call may take.
+  /// The longest that a call may take.
   virtual std::chrono::milliseconds timeout() const = 0;
 
-  /// With the shared holders and the line.
+  /// Includes the shared holders and the line.
   virtual std::optional<LockRecord> status(std::string_view name) = 0;
 
-  /// Without them.
+  /// Passes records without shared holders and line, until the visitor returns false.
   virtual void visit(std::string_view pattern,
                      const std::function<bool(const LockRecord&)>& visitor) = 0;
 
-  /// Removes the records whose lease has ended; returns them.
+  /// Removes and returns the records of holders that have expired.
   virtual std::vector<LockRecord> remove_stale(std::string_view pattern) = 0;
   virtual std::optional<LockRecord> force_release(std::string_view name) = 0;
 
-  /// Where the locks are, for messages.
+  /// The store's address, for messages.
   virtual std::string where() const = 0;
 };
 

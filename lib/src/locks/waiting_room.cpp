@@ -15,10 +15,10 @@ namespace {
 
 constexpr milliseconds round_time{1'000};
 
-// A lease that should have ended is looked after a little later: it ends by the server's clock.
+// A line is watched a little after the grant should have ended, because the store's clock decides.
 constexpr milliseconds after_end{5};
 
-constexpr std::uint32_t look = 1;
+constexpr std::uint32_t ask_again = 1;
 
 }  // namespace
 
@@ -26,8 +26,9 @@ WaitingRoom::WaitingRoom(LockStore& store, std::shared_ptr<spdlog::logger> logge
     : store_(store), logger_(std::move(logger)) {}
 
 WaitingRoom::~WaitingRoom() {
-  thread_.request_stop();
-  if (thread_.joinable()) thread_.join();
+  std::jthread thread;  // joined without the mutex, which it needs to come to its end
+  const ThreadLock lock(mutex_);
+  thread = std::move(thread_);
 }
 
 WaitingRoom::Seat::Seat(WaitingRoom& room, std::string name, std::string owner)
@@ -38,32 +39,32 @@ WaitingRoom::Seat::Seat(WaitingRoom& room, std::string name, std::string owner)
 WaitingRoom::Seat::~Seat() { room_.leave(*this); }
 
 void WaitingRoom::Seat::expect_end(TimePoint when) {
-  const std::lock_guard guard(room_.mutex_);
+  const ThreadLock lock(room_.mutex_);
   Line& line = room_.lines_.at(name_);
-  if (when + after_end >= line.look_at) return;
-  line.look_at = when + after_end;
+  if (when + after_end >= line.watch_at) return;
+  line.watch_at = when + after_end;
   room_.changed_.notify_one();
 }
 
 void WaitingRoom::Seat::wait(TimePoint deadline, const std::stop_token& stop) {
   {
-    const std::lock_guard guard(room_.mutex_);
+    const ThreadLock lock(room_.mutex_);
     stands_in_line_ = true;
     auto& seats = room_.lines_.at(name_).seats;
     seats.splice(seats.end(), seats, entry_);
   }
-  const std::stop_callback on_stop(stop, [this] { told_.tell(look); });
+  const std::stop_callback on_stop(stop, [this] { told_.tell(ask_again); });
   told_.wait_until(deadline);
-  // What is told from here on is about something that the coming look may not see.
+  // A message that comes from here on may be about something that the next request does not see.
   told_.clear();
 }
 
 void WaitingRoom::enter(Seat& seat) {
-  const std::lock_guard guard(mutex_);
+  const ThreadLock lock(mutex_);
   if (seats_.empty()) next_round_ = steady_clock::now() + round_time;
   seats_.emplace(seat.owner_, &seat);
   Line& line = lines_[seat.name_];
-  if (line.seats.empty()) line.look_at = steady_clock::now() + round_time;
+  if (line.seats.empty()) line.watch_at = steady_clock::now() + round_time;
   seat.entry_ = line.seats.insert(line.seats.end(), &seat);
   if (!thread_.joinable()) {
     thread_ = std::jthread([this](const std::stop_token& stop) { run(stop); });
@@ -73,56 +74,57 @@ void WaitingRoom::enter(Seat& seat) {
 }
 
 void WaitingRoom::leave(Seat& seat) {
-  const std::lock_guard guard(mutex_);
+  const ThreadLock lock(mutex_);
   seats_.erase(seat.owner_);
   const auto line = lines_.find(seat.name_);
   line->second.seats.erase(seat.entry_);
   if (line->second.seats.empty()) lines_.erase(line);
 }
 
-bool WaitingRoom::tell(std::string_view owner) {
-  const std::lock_guard guard(mutex_);
+void WaitingRoom::wake(std::string_view owner) {
+  const ThreadLock lock(mutex_);
   const auto found = seats_.find(owner);
-  if (found == seats_.end()) return false;
-  found->second->told_.tell(look);
-  return true;
+  if (found != seats_.end()) found->second->told_.tell(ask_again);
 }
 
-void WaitingRoom::tell_all() {
-  const std::lock_guard guard(mutex_);
-  for (const auto& [owner, seat] : seats_) seat->told_.tell(look);
+void WaitingRoom::wake_all() {
+  const ThreadLock lock(mutex_);
+  for (const auto& [owner, seat] : seats_) seat->told_.tell(ask_again);
 }
 
 void WaitingRoom::run(const std::stop_token& stop) {
-  std::unique_lock guard(mutex_);
-  while (changed_.wait(guard, stop, [this] { return !seats_.empty(); })) {
-    const auto wake_at = [&] {
-      TimePoint wake = next_round_;
-      for (const auto& [name, line] : lines_) wake = std::min(wake, line.look_at);
-      return wake;
-    };
-    const TimePoint planned = wake_at();
-    changed_.wait_until(guard, stop, planned, [&] { return wake_at() < planned; });
+  ThreadLock lock(mutex_);
+  const auto has_waiters = [this]() LEASEHOLD_REQUIRES(mutex_) { return !seats_.empty(); };
+  while (changed_.wait(lock, stop, has_waiters)) {
+    const TimePoint planned = next_watch();
+    changed_.wait_until(lock, stop, planned,
+                        [&]() LEASEHOLD_REQUIRES(mutex_) { return next_watch() < planned; });
     if (stop.stop_requested()) return;
-    if (steady_clock::now() < wake_at()) continue;
-
     const TimePoint now = steady_clock::now();
+    if (now < next_watch()) continue;
+
     auto lines = choose_lines(now);
     if (lines.empty()) continue;
-    guard.unlock();
+    lock.unlock();
     try {
       store_.watch_lines(lines);
-      guard.lock();
+      lock.lock();
       learn(lines, now);
     } catch (const std::exception& error) {
-      logger_->info("waiting lines not looked after error=\"{}\"", error.what());
-      guard.lock();
+      logger_->info("waiting lines not watched error=\"{}\"", error.what());
+      lock.lock();
     }
   }
 }
 
-/// Those whose lease should have ended, and of the others those that were not looked after for the
-/// longest time.
+WaitingRoom::TimePoint WaitingRoom::next_watch() const {
+  TimePoint next = next_round_;
+  for (const auto& [name, line] : lines_) next = std::min(next, line.watch_at);
+  return next;
+}
+
+/// Chooses the lines whose grant should have ended. If a round is due, also those of the others
+/// that were not watched for the longest time.
 std::vector<LineWatch> WaitingRoom::choose_lines(TimePoint now) {
   std::size_t room_for = 0;
   if (now >= next_round_) {
@@ -133,21 +135,21 @@ std::vector<LineWatch> WaitingRoom::choose_lines(TimePoint now) {
   std::vector<std::pair<const std::string*, Line*>> due;
   std::vector<std::pair<const std::string*, Line*>> others;
   for (auto& [name, line] : lines_) {
-    (line.look_at <= now ? due : others).emplace_back(&name, &line);
+    (line.watch_at <= now ? due : others).emplace_back(&name, &line);
   }
   const std::size_t more = std::min(others.size(), room_for - std::min(room_for, due.size()));
   std::partial_sort(others.begin(), others.begin() + static_cast<std::ptrdiff_t>(more),
                     others.end(), [](const auto& a, const auto& b) {
-                      return a.second->looked_at_round < b.second->looked_at_round;
+                      return a.second->watched_round < b.second->watched_round;
                     });
   due.insert(due.end(), others.begin(), others.begin() + static_cast<std::ptrdiff_t>(more));
 
   std::vector<LineWatch> lines;
   for (const auto& [name, line] : due) {
-    line->looked_at_round = round_;
-    line->look_at = now + round_time;
-    // Waiters fall out of a line all together. Whoever came or came back after that stands in it;
-    // so the one that was seen there longest ago tells whether any of us is missing.
+    line->watched_round = round_;
+    line->watch_at = now + round_time;
+    // All waiters of a client are evicted from a line together, and those who join afterwards stand
+    // in it. So the one that was seen there longest ago shows whether any of ours is missing.
     lines.push_back({.name = *name, .owner = line->seats.front()->owner_});
   }
   return lines;
@@ -159,17 +161,17 @@ void WaitingRoom::learn(const std::vector<LineWatch>& watched, TimePoint asked_a
     const auto found = lines_.find(watch.name);
     if (found == lines_.end()) continue;
     Line& line = found->second;
-    // The one we asked for may have left meanwhile, or not have come yet.
+    // The waiter that we asked about may have left since then, or not have joined yet.
     if (const auto asked_for = seats_.find(watch.owner); asked_for != seats_.end()) {
       const Seat& asked = *asked_for->second;
       line.seats.splice(line.seats.end(), line.seats, asked.entry_);
       if (!watch.in_line && asked.stands_in_line_) {
-        for (Seat* seat : line.seats) seat->told_.tell(look);
+        for (Seat* seat : line.seats) seat->told_.tell(ask_again);
       }
     }
-    if (watch.lease_ends < milliseconds{0}) continue;
-    const TimePoint end = asked_at + watch.lease_ends + after_end;
-    line.look_at = few ? std::min(end, line.look_at) : end;
+    if (watch.look_in < milliseconds{0}) continue;
+    const TimePoint end = asked_at + watch.look_in + after_end;
+    line.watch_at = few ? std::min(end, line.watch_at) : end;
   }
 }
 

@@ -12,7 +12,7 @@
 #include "leasehold/errors.hpp"
 #include "redis/redis_errors.hpp"
 
-namespace leasehold::inline v0 {
+namespace leasehold::inline v0::redis {
 namespace {
 
 using std::chrono::milliseconds;
@@ -22,7 +22,7 @@ timeval to_timeval(milliseconds duration) {
   return {duration.count() / 1000, (duration.count() % 1000) * 1000};
 }
 
-/// At least a millisecond: to the socket zero means "for ever".
+/// At least a millisecond, because zero means "for ever" to the socket.
 milliseconds until(Connection::Deadline deadline) {
   return std::max(milliseconds{1}, std::chrono::ceil<milliseconds>(deadline - steady_clock::now()));
 }
@@ -56,7 +56,7 @@ RedisReply convert(const redisReply& from) {
         to.elements.push_back(convert(*from.element[i]));
       }
       break;
-    default:  // nil; the types of RESP3 are never asked for
+    default:  // nil; we never ask for RESP3 and its types
       break;
   }
   return to;
@@ -124,8 +124,8 @@ void Connection::greet() {
     ask({"AUTH", uri_.password});
   }
   const std::string database = std::to_string(uri_.database);
-  // Also without a password or a database something is asked: only an answer proves that there is
-  // a Redis at the other end which lets us in.
+  // Sent even without a password or a database: only an answer proves that there is a Redis at the
+  // other end, and that it lets us in.
   ask({"SELECT", database});
   const Deadline deadline = steady_clock::now() + connect_timeout_;
   if (send(bytes, deadline) != bytes.size()) throw Broken{"connection closed by the server"};
@@ -138,11 +138,11 @@ void Connection::check_let_in(RedisReply&& reply) const {
       reply.type == RedisReply::Type::error && reply.text.find(uri_.password) != std::string::npos;
   for (const std::string_view code : {"WRONGPASS", "NOAUTH", "ERR invalid password"}) {
     if (!reply.text.starts_with(code)) continue;
-    // The password may be one of the answer's own words. It is told by the code alone then.
+    // If the password happens to be a word of the answer, only the code is shown.
     if (has_password) reply.text = code;
     checked(std::move(reply), uri_.display());
   }
-  // A server that does not know AUTH repeats its arguments, or the beginning of them.
+  // A server that does not know AUTH repeats its arguments, or their beginning.
   if (reply.type == RedisReply::Type::error &&
       (has_password || reply.text.find("with args") != std::string::npos)) {
     throw ServerRefused(ServerRefused::Reason::authentication,
@@ -156,7 +156,7 @@ void Connection::check_let_in(RedisReply&& reply) const {
 bool Connection::hung_up() const noexcept {
   char byte = 0;
   const ssize_t got = recv(context_->fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT);
-  // Bytes that nobody asked for mean that we and the server no longer agree: as good as closed.
+  // Bytes that nobody asked for mean that we have lost track of the replies: treat it as closed.
   return !(got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK));
 }
 
@@ -178,7 +178,7 @@ std::size_t Connection::send(std::string_view bytes, Deadline deadline) {
 }
 
 void Connection::set_receive_timeout(Deadline deadline) {
-  // A system call is saved as long as the remaining time is about what the socket has already.
+  // The system call is saved while the time-out of the socket is about right.
   const milliseconds wanted = until(deadline);
   if (receive_timeout_ >= wanted && receive_timeout_ - wanted <= wanted / 8) return;
   const timeval timeout = to_timeval(wanted);
@@ -186,7 +186,7 @@ void Connection::set_receive_timeout(Deadline deadline) {
   receive_timeout_ = wanted;
 }
 
-/// A reply that has arrived completely, if there is one.
+/// Returns a reply if one has arrived completely.
 std::optional<RedisReply> Connection::parse() {
   void* raw = nullptr;
   if (redisReaderGetReply(context_->reader, &raw) != REDIS_OK) {
@@ -238,4 +238,4 @@ std::optional<RedisReply> Connection::receive_or_wake(Deadline deadline, int wak
   }
 }
 
-}  // namespace leasehold::inline v0
+}  // namespace leasehold::inline v0::redis

@@ -10,7 +10,7 @@
 
 struct redisContext;
 
-namespace leasehold::inline v0 {
+namespace leasehold::inline v0::redis {
 
 /// One socket to Redis, and the only user of hiredis (0.14 and 1.x). Not thread-safe.
 class Connection {
@@ -34,7 +34,7 @@ class Connection {
   /// Whether the server hung up while nothing was asked of it.
   bool hung_up() const noexcept;
 
-  /// Returns how many bytes were handed to the kernel: fewer than given if the connection broke.
+  /// Returns how many bytes were handed to the kernel; not all of them if the connection broke.
   std::size_t send(std::string_view bytes, Deadline deadline);
 
   /// Waits until the next reply has arrived, or a part of it. Throws Broken.
@@ -64,10 +64,10 @@ class Connection {
   const RedisUri uri_;
   const std::chrono::milliseconds connect_timeout_;
   std::unique_ptr<redisContext, FreeContext> context_;
-  std::chrono::milliseconds receive_timeout_{0};  // as the socket has it
+  std::chrono::milliseconds receive_timeout_{0};  // that the socket has now
 };
 
-/// Appends a command as Redis reads it.
+/// Appends a command in the protocol of Redis.
 void encode(RedisCommand command, std::string& out);
 
-}  // namespace leasehold::inline v0
+}  // namespace leasehold::inline v0::redis

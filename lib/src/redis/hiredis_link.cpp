@@ -9,7 +9,7 @@
 #include "redis/subscription.hpp"
 #include "support/default_logger.hpp"
 
-namespace leasehold::inline v0 {
+namespace leasehold::inline v0::redis {
 namespace {
 
 using std::chrono::milliseconds;
@@ -35,7 +35,8 @@ class HiredisLink final : public RedisLink {
   }
 
   std::vector<RedisReply> pipeline(std::span<const RedisCommand> commands) override {
-    return pipeline(commands, command_timeout_);
+    if (commands.empty()) return {};
+    return least_loaded().execute(commands, command_timeout_);
   }
 
   std::unique_ptr<RedisSubscription> subscribe(std::string channel,
@@ -63,26 +64,30 @@ class HiredisLink final : public RedisLink {
 
 }  // namespace
 
-void check_redis_timeout(const char* what, milliseconds value) {
+void check_timeout(const char* what, milliseconds value) {
   if (value < milliseconds{1} || value > milliseconds{600'000}) {
-    throw InvalidArgument(std::string(what) + " of " + std::to_string(value.count()) +
-                          " ms: allowed are 1 ms to 10 min");
+    throw InvalidArgument(std::string(what) + " must be 1 ms to 10 min, got " +
+                          std::to_string(value.count()) + " ms");
   }
 }
 
-std::shared_ptr<RedisLink> connect_redis(std::string_view uri, const RedisOptions& options) {
-  return connect_redis(uri, options, default_logger());
-}
-
-std::shared_ptr<RedisLink> connect_redis(std::string_view uri, const RedisOptions& options,
-                                         std::shared_ptr<spdlog::logger> logger) {
-  check_redis_timeout("connect_timeout", options.connect_timeout);
-  check_redis_timeout("command_timeout", options.command_timeout);
+std::shared_ptr<RedisLink> connect(std::string_view uri, const RedisOptions& options,
+                                   std::shared_ptr<spdlog::logger> logger) {
+  check_timeout("connect_timeout", options.connect_timeout);
+  check_timeout("command_timeout", options.command_timeout);
   if (options.connections < 1 || options.connections > 256) {
-    throw InvalidArgument("connections of " + std::to_string(options.connections) +
-                          ": allowed are 1 to 256");
+    throw InvalidArgument("connections must be 1 to 256, got " +
+                          std::to_string(options.connections));
   }
   return std::make_shared<HiredisLink>(RedisUri::parse(uri), options, std::move(logger));
+}
+
+}  // namespace leasehold::inline v0::redis
+
+namespace leasehold::inline v0 {
+
+std::shared_ptr<RedisLink> connect_redis(std::string_view uri, const RedisOptions& options) {
+  return redis::connect(uri, options, default_logger());
 }
 
 }  // namespace leasehold::inline v0

@@ -10,13 +10,13 @@ namespace spdlog {
 class logger;
 }
 
-namespace leasehold::inline v0 {
+namespace leasehold::inline v0::redis {
 
-/// As the public one. What nobody else would be told of is logged.
-std::shared_ptr<RedisLink> connect_redis(std::string_view uri, const RedisOptions& options,
-                                         std::shared_ptr<spdlog::logger> logger);
+/// As the public connect_redis(). Logs what no caller would be told.
+std::shared_ptr<RedisLink> connect(std::string_view uri, const RedisOptions& options,
+                                   std::shared_ptr<spdlog::logger> logger);
 
-/// Throws InvalidArgument if the link would not take it.
-void check_redis_timeout(const char* what, std::chrono::milliseconds value);
+/// Throws InvalidArgument if the link would not accept it.
+void check_timeout(const char* what, std::chrono::milliseconds value);
 
-}  // namespace leasehold::inline v0
+}  // namespace leasehold::inline v0::redis

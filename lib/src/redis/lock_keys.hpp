@@ -4,15 +4,15 @@
 #include <string>
 #include <string_view>
 
-namespace leasehold::inline v0 {
+namespace leasehold::inline v0::redis {
 
-/// The keys of one lock, as lua/include/line.lua describes them. All share the hash tag {name}, so
-/// that they live on the same node of a cluster.
+/// The keys of one lock, as lua/include/line.lua describes them. They share the hash tag {name}, so
+/// that they are on the same node of a cluster.
 class LockKeys {
  public:
   explicit LockKeys(std::string_view name) {
     const std::size_t size = start.size() + name.size() + 1;
-    text_.reserve(suffixes.size() * (size + longest_suffix));  // so that the views stay
+    text_.reserve(suffixes.size() * (size + longest_suffix));  // so that the views stay valid
     for (std::size_t i = 0; i < suffixes.size(); ++i) {
       const std::size_t begin = text_.size();
       append_key(text_, name, suffixes[i]);
@@ -53,8 +53,8 @@ class LockKeys {
     text += suffix;
   }
 
-  std::string text_;  // one after the other: a single allocation
+  std::string text_;  // all keys, in a single allocation
   std::array<std::string_view, 5> all_;
 };
 
-}  // namespace leasehold::inline v0
+}  // namespace leasehold::inline v0::redis

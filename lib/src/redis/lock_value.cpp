@@ -5,7 +5,7 @@
 
 #include <nlohmann/json.hpp>
 
-namespace leasehold::inline v0 {
+namespace leasehold::inline v0::redis {
 namespace {
 
 using nlohmann::json;
@@ -39,7 +39,7 @@ void read_json(const json& from, StoredLock& lock) {
   }
 }
 
-/// `remaining` of the lease; what is negative has passed since its end.
+/// `remaining` is the time that is left of the grant; negative after its end.
 void set_times(LockRecord& record, milliseconds remaining, system_clock::time_point now) {
   record.remaining = std::max(milliseconds{0}, remaining);
   record.heartbeat_age = std::max(milliseconds{0}, record.ttl - remaining);
@@ -62,16 +62,16 @@ LockValueWriter::LockValueWriter(const RunnerId& runner, std::string_view client
       {"host", system.nodename},  {"platform", std::string(system.sysname) + " " + system.machine},
       {"linger", linger.count()}, {"keep", keep_counter.count()},
   };
-  same_for_all_ = fields.dump(-1, ' ', false, json::error_handler_t::replace);
-  same_for_all_.pop_back();  // the closing brace
+  constant_fields_ = fields.dump(-1, ' ', false, json::error_handler_t::replace);
+  constant_fields_.pop_back();  // the closing brace
 }
 
 std::string LockValueWriter::write(const LockValue& value) const {
   std::string out;
-  out.reserve(owner_size + same_for_all_.size() + value.metadata.size() + 128);
+  out.reserve(owner_size + constant_fields_.size() + value.metadata.size() + 128);
   out += value.owner;
   out += '=';
-  out += same_for_all_;
+  out += constant_fields_;
   append_field(out, "ttl", value.ttl);
   append_field(out, "every", value.heartbeat_every);
   append_field(out, "renewals", value.renewals);
@@ -100,7 +100,7 @@ StoredLock read_lock_value(std::string_view name, std::string_view value, const 
     try {
       read_json(json::parse(value.substr(owner_size + 1)), lock);
     } catch (const json::exception&) {
-      // Not ours: what we know is that somebody has it.
+      // Not written by us: all that we know is that somebody has it.
       lock = {};
       record.name = name;
       record.remaining = record.ttl = std::max(milliseconds{0}, view.pttl);
@@ -113,7 +113,7 @@ StoredLock read_lock_value(std::string_view name, std::string_view value, const 
   return lock;
 }
 
-LockRecord read_shared_holder(std::string_view name, std::string_view value, milliseconds lease_end,
+LockRecord read_shared_holder(std::string_view name, std::string_view value, milliseconds end,
                               const ServerView& view) {
   StoredLock lock;
   lock.record.name = name;
@@ -121,7 +121,7 @@ LockRecord read_shared_holder(std::string_view name, std::string_view value, mil
   lock.record.token = view.counter;
   read_json(json::parse(value.substr(1)), lock);
   const auto now = std::chrono::duration_cast<milliseconds>(view.now.time_since_epoch());
-  set_times(lock.record, lease_end - now, view.now);
+  set_times(lock.record, end - now, view.now);
   return lock.record;
 }
 
@@ -146,4 +146,4 @@ LockWaiter read_waiter(std::string_view text) {
   return waiter;
 }
 
-}  // namespace leasehold::inline v0
+}  // namespace leasehold::inline v0::redis

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <array>
 
-namespace leasehold::inline v0 {
+namespace leasehold::inline v0::redis {
 namespace {
 
 using Reason = ServerRefused::Reason;
@@ -22,7 +22,7 @@ constexpr std::array explanations{
                 "the URI has a password, the server has none"},
     Explanation{"NOAUTH", Reason::authentication, "the server wants a password: add it to the URI"},
     Explanation{"NOPERM", Reason::permission, "the user may not run this command or use this key"},
-    // How Redis 6 and 7.0, and 7.2, say NOPERM of a command inside a script.
+    // What Redis 6 and 7.0, and 7.2, say instead of NOPERM if a command inside a script is refused.
     Explanation{"ERR The user executing the script", Reason::permission,
                 "the user may not run a command that a script of ours needs"},
     Explanation{"The user executing the script", Reason::permission,
@@ -41,9 +41,9 @@ constexpr std::array explanations{
     Explanation{"CROSSSLOT", Reason::other, "Redis Cluster is not supported"},
 };
 
-/// Redis before 7 wraps the errors of commands inside a script, once or twice: "ERR Error running
-/// script (call to f_…): @user_script:3: WRONGTYPE …" or "…: @user_script:3: @user_script: 3: -OOM
-/// …".
+/// Redis before version 7 wraps the errors of commands inside a script, once or twice: "ERR Error
+/// running script (call to f_…): @user_script:3: WRONGTYPE …" or "…: @user_script:3: @user_script:
+/// 3: -OOM …".
 std::string_view without_script_frame(std::string_view error) {
   if (!error.starts_with("ERR Error running script")) return error;
   constexpr std::string_view place = "@user_script:";
@@ -51,7 +51,7 @@ std::string_view without_script_frame(std::string_view error) {
   while (inner.starts_with(place)) {
     inner.remove_prefix(
         std::min(inner.find_first_not_of(" 0123456789", place.size()), inner.size()));
-    if (!inner.starts_with(": ")) return error;  // a frame of a kind that we do not know
+    if (!inner.starts_with(": ")) return error;  // an unknown kind of frame
     inner.remove_prefix(2);
   }
   if (inner.starts_with('-')) inner.remove_prefix(1);
@@ -76,4 +76,4 @@ RedisReply&& checked(RedisReply&& reply, const std::string& where) {
   return std::move(reply);
 }
 
-}  // namespace leasehold::inline v0
+}  // namespace leasehold::inline v0::redis

@@ -6,12 +6,12 @@
 #include "leasehold/errors.hpp"
 #include "leasehold/redis_link.hpp"
 
-namespace leasehold::inline v0 {
+namespace leasehold::inline v0::redis {
 
-/// What an error reply of Redis means, and what can be done about it.
+/// Says what an error reply of Redis means, and what to do about it.
 ServerRefused explain(std::string_view error_reply, const std::string& where);
 
-/// Passes the reply on, or throws what its error means.
+/// Returns the reply. Throws what it means if it is an error.
 RedisReply&& checked(RedisReply&& reply, const std::string& where);
 
-}  // namespace leasehold::inline v0
+}  // namespace leasehold::inline v0::redis

@@ -1,138 +1,66 @@
 #include "redis/redis_lock_store.hpp"
 
 #include <algorithm>
-#include <charconv>
 #include <deque>
 
+#include "locks/line_rules.hpp"
 #include "lua_scripts.hpp"
 #include "redis/lock_keys.hpp"
+#include "redis/lock_replies.hpp"
 #include "redis/redis_errors.hpp"
 #include "redis/script.hpp"
 #include "support/random.hpp"
 
-namespace leasehold::inline v0 {
+namespace leasehold::inline v0::redis {
 namespace {
 
 using std::chrono::milliseconds;
-using std::chrono::system_clock;
+using Words = std::initializer_list<std::string_view>;
 
 // Renewals are cut into pieces of this many, so that Redis never works for more than a few
 // milliseconds before it serves somebody else.
 constexpr std::size_t most_renewals_at_once = 1'000;
 
-std::string_view mode_word(ClaimMode mode) {
-  switch (mode) {
-    case ClaimMode::if_free:
-      return "free";
-    case ClaimMode::if_silent:
-      return "silent";
-    case ClaimMode::always:
-      break;
+/// The number that a script has under this name, in thousandths.
+constexpr long script_constant(std::string_view script, std::string_view name) {
+  constexpr std::string_view local = "local ";
+  constexpr std::string_view assigned = " = ";
+  for (auto at = script.find(local); at != script.npos; at = script.find(local, at + 1)) {
+    auto rest = script.substr(at + local.size());
+    if (!rest.starts_with(name) || !rest.substr(name.size()).starts_with(assigned)) continue;
+    long value = 0;
+    int decimals = -1;  // before the point
+    for (const char c : rest.substr(name.size() + assigned.size())) {
+      if (c == '.') decimals = 0;
+      if (c != '.' && (c < '0' || c > '9')) break;
+      if (c == '.') continue;
+      value = value * 10 + (c - '0');
+      if (decimals >= 0) ++decimals;
+    }
+    for (decimals = std::max(decimals, 0); decimals < 3; ++decimals) value *= 10;
+    return value;
   }
-  return "always";
+  return -1;
 }
 
-std::string_view kind_word(LockKind kind, int permits) {
-  if (kind == LockKind::exclusive) return "x";
-  return permits > 0 ? "p" : "s";
-}
+// The scripts and the embedded store run their lines by the same numbers.
+constexpr std::string_view line_script = lua::watch_line.text;
+static_assert(script_constant(line_script, "time_to_confirm") ==
+              line_rules::time_to_confirm.count() * 1'000);
+static_assert(script_constant(line_script, "time_to_answer") ==
+              line_rules::time_to_answer.count() * 1'000);
+static_assert(script_constant(line_script, "most_questions") == line_rules::most_questions * 1'000);
+static_assert(script_constant(line_script, "overtake") ==
+              static_cast<long>(line_rules::overtake * 1'000 + 0.5));
 
-std::string_view join_word(Join join) {
-  switch (join) {
-    case Join::no:
-      return "no";
-    case Join::tail:
-      return "tail";
-    case Join::head:
-      break;
-  }
-  return "head";
-}
-
-std::optional<GrantKind> grant_kind(std::string_view word) {
-  if (word == "free") return GrantKind::fresh;
-  if (word == "handed") return GrantKind::handed;
-  if (word == "mine") return GrantKind::repeated;
-  if (word == "adopted") return GrantKind::adopted;
-  if (word == "stale") return GrantKind::stale;
-  if (word == "stolen") return GrantKind::stolen;
-  if (word == "forced") return GrantKind::forced;
-  return std::nullopt;  // busy
-}
-
-FencingToken to_token(const RedisReply& reply) {
-  if (reply.type == RedisReply::Type::integer) {
-    return {static_cast<std::uint64_t>(reply.integer)};
-  }
-  FencingToken token;
-  std::from_chars(reply.text.data(), reply.text.data() + reply.text.size(), token.value);
-  return token;
-}
-
-system_clock::time_point to_time(const RedisReply& seconds, const RedisReply& microseconds) {
-  const auto number = [](const RedisReply& part) {
-    return static_cast<std::int64_t>(to_token(part).value);
-  };
-  return system_clock::time_point{std::chrono::duration_cast<system_clock::duration>(
-      std::chrono::seconds{number(seconds)} + std::chrono::microseconds{number(microseconds)})};
-}
-
-ServerView to_view(const RedisReply& pttl, const RedisReply& counter, const RedisReply& seconds,
-                   const RedisReply& microseconds) {
-  return {milliseconds{pttl.integer}, to_token(counter), to_time(seconds, microseconds)};
-}
-
-/// The reply of status and force_release.
-StoredLock to_stored_lock(std::string_view name, const RedisReply& reply) {
-  const auto& parts = reply.elements;
-  const ServerView view = to_view(parts.at(1), parts.at(2), parts.at(3), parts.at(4));
-  StoredLock lock = read_lock_value(name, parts.at(0).text, view);
-  if (lock.record.kind == LockKind::shared) {
-    lock.record.holder_count = static_cast<std::uint64_t>(parts.at(5).integer);
-  }
-  lock.record.waiter_count = static_cast<std::uint64_t>(parts.at(6).integer);
-  return lock;
-}
-
-/// The same, with the shared holders and the line.
-StoredLock to_stored_lock_in_detail(std::string_view name, const RedisReply& reply) {
-  StoredLock lock = to_stored_lock(name, reply);
-  const auto& parts = reply.elements;
-  const ServerView view = to_view(parts.at(1), parts.at(2), parts.at(3), parts.at(4));
-  const auto& shared = parts.at(7).elements;
-  for (std::size_t i = 0; i + 2 < shared.size(); i += 3) {
-    const milliseconds lease_end{static_cast<std::int64_t>(to_token(shared[i + 2]).value)};
-    lock.record.holders.push_back(read_shared_holder(name, shared[i + 1].text, lease_end, view));
-  }
-  for (const RedisReply& waiter : parts.at(8).elements) {
-    lock.record.waiters.push_back(read_waiter(waiter.text));
-  }
-  return lock;
-}
-
-/// "<type> <owner>"; see tell in lua/include/line.lua.
-std::optional<LockMessage> read_message(std::string_view text) {
-  using Type = LockMessage::Type;
-  constexpr std::array<std::pair<std::string_view, Type>, 3> types{
-      {{"granted ", Type::granted}, {"taken ", Type::taken}, {"vanished ", Type::vanished}}};
-  for (const auto& [word, type] : types) {
-    if (text.starts_with(word)) return LockMessage{type, std::string(text.substr(word.size()))};
-  }
-  return std::nullopt;
-}
-
-RenewalResult to_renewal_result(const RedisReply& reply) {
-  return reply.integer == 1   ? RenewalResult::renewed
-         : reply.integer == 0 ? RenewalResult::vanished
-                              : RenewalResult::taken;
-}
-
-/// Nobody holds it: all that is left is a grant that a waiter did not confirm in time, or the
+/// Nobody holds the lock. All that is left is an offer that was not confirmed in time, or the
 /// marker of a shared lock whose holders are gone.
 bool is_free(const StoredLock& lock) {
   return lock.record.holder_count == 0 ||
          (!lock.confirmed && lock.record.state == LockState::stale);
 }
+
+bool is_token(const RedisReply& reply) { return reply.type == RedisReply::Type::integer; }
 
 }  // namespace
 
@@ -146,11 +74,11 @@ RedisLockStore::RedisLockStore(std::shared_ptr<RedisLink> link,
       timeout_(options.timeout),
       writer_(options.runner, client_, options.linger, options.keep_counters) {}
 
-std::string RedisLockStore::value_for(const LockClaim& claim) const {
-  return writer_.write({.owner = claim.owner,
-                        .metadata = claim.metadata,
-                        .ttl = claim.ttl,
-                        .heartbeat_every = claim.heartbeat_every});
+std::string RedisLockStore::value_for(const AcquireRequest& request) const {
+  return writer_.write({.owner = request.owner,
+                        .metadata = request.metadata,
+                        .ttl = request.ttl,
+                        .heartbeat_every = request.heartbeat_every});
 }
 
 std::string RedisLockStore::value_for(const LockRenewal& renewal) const {
@@ -163,85 +91,92 @@ std::string RedisLockStore::value_for(const LockRenewal& renewal) const {
                         .token = renewal.token});
 }
 
-/// Runs acquire for one claim; the texts live as long as the call needs them.
-struct RedisLockStore::TakeFree {
-  TakeFree(const RedisLockStore& store, const LockClaim& claim)
-      : value(store.value_for(claim)),
-        lock(LockKeys::lock_key(claim.name)),
+/// The script that takes a free lock, with the texts that it refers to.
+struct RedisLockStore::FreeLock {
+  FreeLock(const RedisLockStore& store, const AcquireRequest& request)
+      : value(store.value_for(request)),
+        lock(LockKeys::lock_key(request.name)),
         fence(lock + ":fence"),
-        px((claim.ttl + store.linger_).count()),
-        call(lua::acquire, {lock, fence}, {value, px}) {}
-  TakeFree(const TakeFree&) = delete;
-  TakeFree& operator=(const TakeFree&) = delete;
-
-  static std::optional<FencingToken> result(const RedisReply& reply) {
-    if (reply.type != RedisReply::Type::integer) return std::nullopt;
-    return to_token(reply);
-  }
+        px((request.ttl + store.linger_).count()),
+        script(lua::acquire, {lock, fence}, {value, px}) {}
+  FreeLock(const FreeLock&) = delete;
+  FreeLock& operator=(const FreeLock&) = delete;
 
   const std::string value;
   const std::string lock;
   const std::string fence;
   const Digits px;
-  const ScriptCall call;
+  const ScriptCall script;
 };
 
-std::optional<FencingToken> RedisLockStore::take_free(const LockClaim& claim) {
-  const TakeFree take{*this, claim};
-  return TakeFree::result(run_script(*link_, take.call));
+AcquireOutcome RedisLockStore::acquire(const AcquireRequest& request) {
+  const bool joins = request.join != Join::no;
+  if (request.attempt == Attempt::first) {
+    if (request.kind == LockKind::exclusive) {
+      // Most locks are free: the lean script is tried first.
+      const FreeLock free{*this, request};
+      const RedisReply reply = run_script(*link_, free.script);
+      if (is_token(reply)) return Granted{.token = to_token(reply)};
+    } else {
+      auto outcome = contend(request, Attempt::first, Join::no);
+      if (!joins || std::holds_alternative<Granted>(outcome)) return outcome;
+    }
+  }
+  if (joins && request.before_joining) request.before_joining();
+  return contend(request, Attempt::later, request.join);
 }
 
-std::vector<std::optional<FencingToken>> RedisLockStore::take_free(
-    std::span<const LockClaim> claims) {
-  std::deque<TakeFree> takes;
+std::vector<std::optional<FencingToken>> RedisLockStore::acquire_free(
+    std::span<const AcquireRequest> requests) {
+  std::deque<FreeLock> locks;
   std::vector<ScriptCall> calls;
-  calls.reserve(claims.size());
-  for (const LockClaim& claim : claims) calls.push_back(takes.emplace_back(*this, claim).call);
-  auto replies = run_scripts(*link_, calls);
+  calls.reserve(requests.size());
+  for (const AcquireRequest& request : requests) {
+    calls.push_back(locks.emplace_back(*this, request).script);
+  }
   std::vector<std::optional<FencingToken>> tokens;
-  for (RedisReply& reply : replies) {
-    tokens.push_back(TakeFree::result(checked(std::move(reply), where())));
+  for (RedisReply& answer : run_scripts(*link_, calls)) {
+    const RedisReply reply = checked(std::move(answer), where());
+    tokens.push_back(is_token(reply) ? std::optional(to_token(reply)) : std::nullopt);
   }
   return tokens;
 }
 
-ClaimOutcome RedisLockStore::claim(const LockClaim& claim) {
-  const LockKeys keys{claim.name};
-  const std::string value = value_for(claim);
-  const bool adopts = claim.adoption == Adoption::allowed && runner_.persistent();
-  const Digits ttl{claim.ttl.count()};
-  const Digits permits{claim.permits};
-  const Digits silence{claim.steal_after.count()};
-  const Digits priority{claim.priority};
-  const Digits place{static_cast<long long>(claim.place)};
+AcquireOutcome RedisLockStore::contend(const AcquireRequest& request, Attempt attempt, Join join) {
+  const LockKeys keys{request.name};
+  const std::string value = value_for(request);
+  const bool adopts = request.adoption == Adoption::allowed && runner_.persistent();
+  const Digits ttl{request.ttl.count()};
+  const Digits permits{request.permits};
+  const Digits silence{request.steal_after.count()};
+  const Digits priority{request.priority};
+  const Digits place{static_cast<long long>(request.place)};
   const RedisReply reply = run_script(
-      *link_, {lua::contend,
-               keys.all(),
-               {value, ttl, kind_word(claim.kind, claim.permits), permits, mode_word(claim.mode),
-                silence, adopts ? std::string_view(runner_.str()) : std::string_view{},
-                runner_.incarnation(), join_word(claim.join), priority, place,
-                claim.permit_count == PermitCount::counts ? "yes" : "no"}});
+      *link_,
+      {lua::contend,
+       keys.all(),
+       {value, ttl, kind_word(request.kind, request.permits), permits, mode_word(request.mode),
+        silence, adopts ? std::string_view(runner_.str()) : std::string_view{},
+        runner_.incarnation(), join_word(join), priority, place,
+        attempt == Attempt::first ? "yes" : "no"}});
   const auto& parts = reply.elements;
   evicted_ += static_cast<std::uint64_t>(parts.at(7).integer);
 
   const FencingToken token = to_token(parts.at(1));
   const auto kind = grant_kind(parts.at(0).text);
-  const FencingToken holders_token = kind ? FencingToken{} : token;
-  LockRecord other;
-  const bool has_other = parts.at(2).type == RedisReply::Type::string;
-  if (has_other) {
-    const ServerView view{milliseconds{parts.at(3).integer}, holders_token,
-                          to_time(parts.at(4), parts.at(5))};
-    other = read_lock_value(claim.name, parts.at(2).text, view).record;
+  std::optional<LockRecord> other;
+  if (parts.at(2).type == RedisReply::Type::string) {
+    const ServerView view{.pttl = milliseconds{parts.at(3).integer},
+                          .counter = kind ? FencingToken{} : token,
+                          .now = to_time(parts.at(4), parts.at(5))};
+    other = read_lock_value(request.name, parts.at(2).text, view).record;
   }
-  if (kind || claim.join != Join::no) awaited_.add(claim.owner);
-  if (!kind) {
-    other.name = claim.name;
-    return LockConflict{std::move(other), static_cast<std::uint64_t>(parts.at(6).integer)};
-  }
-  LockGrant grant{.kind = *kind, .token = token};
-  if (has_other) grant.previous = std::move(other);
-  return grant;
+  if (kind || join != Join::no) awaited_.add(request.owner);
+  if (kind) return Granted{*kind, token, std::move(other)};
+  Conflict conflict{.place = static_cast<std::uint64_t>(parts.at(6).integer)};
+  if (other) conflict.holder = std::move(*other);
+  conflict.holder.name = request.name;
+  return conflict;
 }
 
 void RedisLockStore::renew(std::span<LockRenewal> renewals, milliseconds timeout) {
@@ -269,7 +204,6 @@ void RedisLockStore::renew(std::span<LockRenewal> renewals, milliseconds timeout
     calls.reserve(piece.size());
     for (const LockRenewal& renewal : piece) {
       const Texts& text = texts.emplace_back(renewal, value_for(renewal), linger_);
-      using Words = std::initializer_list<std::string_view>;
       if (text.keys) {
         calls.emplace_back(lua::renew_shared, text.keys->all(), Words{text.value, text.ttl});
       } else {
@@ -289,7 +223,7 @@ void RedisLockStore::renew(std::span<LockRenewal> renewals, milliseconds timeout
   }
 }
 
-std::vector<Standing> RedisLockStore::verify(std::span<const LockGrantId> grants,
+std::vector<Standing> RedisLockStore::verify(std::span<const GrantId> grants,
                                              milliseconds timeout) {
   std::vector<Standing> standings;
   standings.reserve(grants.size());
@@ -300,17 +234,13 @@ std::vector<Standing> RedisLockStore::verify(std::span<const LockGrantId> grants
     std::deque<LockKeys> keys;
     std::vector<ScriptCall> calls;
     calls.reserve(piece.size());
-    for (const LockGrantId& grant : piece) {
-      using Words = std::initializer_list<std::string_view>;
+    for (const GrantId& grant : piece) {
       const LockKeys& its = keys.emplace_back(grant.name);
       calls.emplace_back(lua::verify, Words{its.lock(), its.holders(), its.book()},
                          Words{grant.owner});
     }
     for (RedisReply& reply : run_scripts(*renewal_link_, calls, timeout)) {
-      const auto answer = checked(std::move(reply), where()).integer;
-      standings.push_back(answer == 1   ? Standing::held
-                          : answer == 0 ? Standing::vanished
-                                        : Standing::taken);
+      standings.push_back(to_standing(checked(std::move(reply), where())));
     }
   }
   return standings;
@@ -326,14 +256,13 @@ ReleaseResult RedisLockStore::release(std::string_view name, std::string_view ow
   return to_release_result(run_script(*link_, {lua::leave, keys.all(), {owner}}));
 }
 
-std::vector<ReleaseResult> RedisLockStore::release_all(std::span<const LockGrantId> grants) {
+std::vector<ReleaseResult> RedisLockStore::release_all(std::span<const GrantId> grants) {
   std::deque<LockKeys> keys;
   std::vector<ScriptCall> calls;
   calls.reserve(grants.size());
-  for (const LockGrantId& grant : grants) {
+  for (const GrantId& grant : grants) {
     awaited_.take(grant.owner);
-    calls.emplace_back(lua::leave, keys.emplace_back(grant.name).all(),
-                       std::initializer_list<std::string_view>{grant.owner});
+    calls.emplace_back(lua::leave, keys.emplace_back(grant.name).all(), Words{grant.owner});
   }
   std::vector<ReleaseResult> results;
   results.reserve(grants.size());
@@ -373,14 +302,13 @@ void RedisLockStore::watch_lines(std::span<LineWatch> lines) {
   std::vector<ScriptCall> calls;
   calls.reserve(lines.size());
   for (const LineWatch& line : lines) {
-    calls.emplace_back(lua::watch_line, keys.emplace_back(line.name).all(),
-                       std::initializer_list<std::string_view>{line.owner});
+    calls.emplace_back(lua::watch_line, keys.emplace_back(line.name).all(), Words{line.owner});
   }
   auto replies = run_scripts(*link_, calls);
   for (std::size_t i = 0; i < lines.size(); ++i) {
     const RedisReply reply = checked(std::move(replies[i]), where());
     lines[i].in_line = reply.elements.at(0).integer == 1;
-    lines[i].lease_ends = milliseconds{reply.elements.at(1).integer};
+    lines[i].look_in = milliseconds{reply.elements.at(1).integer};
     evicted_ += static_cast<std::uint64_t>(reply.elements.at(2).integer);
   }
 }
@@ -393,17 +321,13 @@ std::unique_ptr<LockListener> RedisLockStore::listen(
   auto listener = std::make_unique<Listener>();
   listener->subscription = link_->subscribe(
       "lh:client:" + client_,
-      [this, handler](std::string_view message) {
-        constexpr std::string_view awaited = "awaited ";
-        if (message.starts_with(awaited)) {
-          awaited_.add(message.substr(awaited.size()));
-        } else if (const auto read = read_message(message)) {
-          handler(*read);
-        }
+      [this, handler](std::string_view text) {
+        const auto message = parse_lock_message(text);
+        if (!message) return;
+        if (message->type == LockMessage::Type::awaited) awaited_.add(message->owner);
+        handler(*message);
       },
-      [handler] {
-        handler({LockMessage::Type::reset, {}});
-      });
+      [handler] { handler({LockMessage::Type::reset}); });
   if (!listener->subscription) return nullptr;
   return listener;
 }
@@ -445,7 +369,7 @@ std::vector<LockRecord> RedisLockStore::remove_stale(std::string_view pattern) {
 
 void RedisLockStore::visit_stored(std::string_view pattern,
                                   const std::function<bool(const StoredLock&)>& visitor) {
-  // The closing brace keeps the other keys of a lock out: they go on behind it.
+  // The pattern ends with the closing brace, so that it does not match the other keys of a lock.
   const std::string match = LockKeys::lock_key(pattern);
   std::string cursor = "0";
   do {
@@ -459,11 +383,11 @@ void RedisLockStore::visit_stored(std::string_view pattern,
     calls.reserve(found.size());
     for (const RedisReply& key : found) {
       calls.emplace_back(lua::status, keys.emplace_back(LockKeys::name_of(key.text)).all(),
-                         std::initializer_list<std::string_view>{"0"});
+                         Words{"0"});
     }
     const auto replies = run_scripts(*link_, calls);
     for (std::size_t i = 0; i < replies.size(); ++i) {
-      // Gone meanwhile, or not a string and so not a lock: not worth failing the whole list for.
+      // Gone since the SCAN, or not a string and so not a lock: the list goes on without it.
       if (replies[i].type != RedisReply::Type::array) continue;
       const StoredLock lock = to_stored_lock(LockKeys::name_of(found[i].text), replies[i]);
       if (!is_free(lock) && !visitor(lock)) return;
@@ -472,4 +396,4 @@ void RedisLockStore::visit_stored(std::string_view pattern,
   } while (cursor != "0");
 }
 
-}  // namespace leasehold::inline v0
+}  // namespace leasehold::inline v0::redis

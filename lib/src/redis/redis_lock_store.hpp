@@ -9,31 +9,32 @@
 #include "redis/awaited_owners.hpp"
 #include "redis/lock_value.hpp"
 
-namespace leasehold::inline v0 {
+namespace leasehold::inline v0::redis {
 
-/// Locks in Redis: one key a lock, one for its token counter, and three more while it is shared or
-/// somebody waits for it. Each call is one script; a claim that meets a conflict is two.
+/// Locks in Redis: one key for each lock, one for its token counter, and three more while it is
+/// shared or somebody waits for it. Each call is one script; an acquire that meets a conflict is
+/// two.
 class RedisLockStore final : public LockStore {
  public:
   struct Options {
     RunnerId runner;
     std::chrono::milliseconds linger;         ///< see LockClientOptions::keep_stale_records
     std::chrono::milliseconds keep_counters;  ///< see LockClientOptions::keep_counters
-    std::chrono::milliseconds timeout;        ///< of the links
+    std::chrono::milliseconds timeout;        ///< of a call on either link
   };
 
-  /// Renewals travel on a link of their own, so that nothing that is slow can delay them.
+  /// Renewals have a link of their own, so that slow calls cannot delay them.
   RedisLockStore(std::shared_ptr<RedisLink> link, std::shared_ptr<RedisLink> renewal_link,
                  const Options& options);
 
-  std::optional<FencingToken> take_free(const LockClaim& claim) override;
-  std::vector<std::optional<FencingToken>> take_free(std::span<const LockClaim> claims) override;
-  ClaimOutcome claim(const LockClaim& claim) override;
+  AcquireOutcome acquire(const AcquireRequest& request) override;
+  std::vector<std::optional<FencingToken>> acquire_free(
+      std::span<const AcquireRequest> requests) override;
   void renew(std::span<LockRenewal> renewals, std::chrono::milliseconds timeout) override;
-  std::vector<Standing> verify(std::span<const LockGrantId> grants,
+  std::vector<Standing> verify(std::span<const GrantId> grants,
                                std::chrono::milliseconds timeout) override;
   ReleaseResult release(std::string_view name, std::string_view owner) override;
-  std::vector<ReleaseResult> release_all(std::span<const LockGrantId> grants) override;
+  std::vector<ReleaseResult> release_all(std::span<const GrantId> grants) override;
   RenewalResult downgrade(const LockRenewal& renewal) override;
   void resize(std::string_view name, int permits) override;
   void watch_lines(std::span<LineWatch> lines) override;
@@ -48,9 +49,10 @@ class RedisLockStore final : public LockStore {
   std::string where() const override { return link_->where(); }
 
  private:
-  struct TakeFree;
+  struct FreeLock;
+  AcquireOutcome contend(const AcquireRequest& request, Attempt attempt, Join join);
   ReleaseResult to_release_result(const RedisReply& reply);
-  std::string value_for(const LockClaim& claim) const;
+  std::string value_for(const AcquireRequest& request) const;
   std::string value_for(const LockRenewal& renewal) const;
   void visit_stored(std::string_view pattern,
                     const std::function<bool(const StoredLock&)>& visitor);
@@ -66,4 +68,4 @@ class RedisLockStore final : public LockStore {
   std::atomic<std::uint64_t> evicted_{0};
 };
 
-}  // namespace leasehold::inline v0
+}  // namespace leasehold::inline v0::redis

@@ -6,7 +6,7 @@
 #include "leasehold/errors.hpp"
 #include "support/quote.hpp"
 
-namespace leasehold::inline v0 {
+namespace leasehold::inline v0::redis {
 namespace {
 
 constexpr std::string_view expected =
@@ -30,7 +30,7 @@ int parse_database(std::string_view text) {
   return *number;
 }
 
-/// `what` names the part for the message; its text is not shown, it may be a secret.
+/// `what` names the part for the message. Its text is not shown because it may be a secret.
 std::string percent_decode(std::string_view text, const char* what) {
   std::string out;
   for (std::size_t i = 0; i < text.size(); ++i) {
@@ -61,8 +61,9 @@ void parse_credentials(std::string_view text, RedisUri& uri) {
   if (uri.password.empty()) refuse("the password before @ is empty");
 }
 
-/// In redis://user:password, where @host was forgotten, the password stands in the port's place.
-/// Only what is as short as a port is shown then: that would be, too, if it were in range.
+/// In redis://user:password, where @host was forgotten, the password stands in place of the port.
+/// So only digits that are no longer than a port are shown; a port in range is shown everywhere
+/// anyway.
 std::string shown_port(std::string_view port, const RedisUri& uri) {
   constexpr std::size_t longest_port = 5;
   const bool like_a_port =
@@ -101,7 +102,7 @@ void parse_host_and_port(std::string_view text, RedisUri& uri) {
   }
 }
 
-/// The text before and after the last @. A password may contain one only as %40.
+/// Parses what stands before the last @ and returns what follows it.
 std::string_view take_credentials(std::string_view text, RedisUri& uri) {
   const auto at = text.rfind('@');
   if (at == std::string_view::npos) return text;
@@ -111,7 +112,7 @@ std::string_view take_credentials(std::string_view text, RedisUri& uri) {
 
 RedisUri parse_tcp(std::string_view rest) {
   RedisUri uri;
-  // The password may contain a slash, so that the path begins after the credentials.
+  // The path is looked for after the credentials, because a password may contain a slash.
   const std::string_view address = take_credentials(rest, uri);
   const auto slash = address.find('/');
   parse_host_and_port(address.substr(0, slash), uri);
@@ -124,7 +125,7 @@ RedisUri parse_tcp(std::string_view rest) {
 RedisUri parse_unix(std::string_view rest) {
   RedisUri uri;
   std::string_view path = take_credentials(rest, uri);
-  // Not shown: in redis+unix://user:password/path, where the @ was forgotten, it has the password.
+  // The path is not shown: in redis+unix://user:password/path, without the @, it has the password.
   if (!path.empty() && path.front() != '/' && path.front() != '?') {
     refuse("the path of the socket does not begin with /");
   }
@@ -151,7 +152,7 @@ RedisUri RedisUri::parse(std::string_view uri) {
   if (uri.starts_with(tcp)) return parse_tcp(uri.substr(tcp.size()));
   if (uri.starts_with(unix_socket)) return parse_unix(uri.substr(unix_socket.size()));
   if (uri.starts_with("rediss://")) refuse("TLS (rediss://) is not supported yet");
-  // Only what can be a scheme is shown: anything else may contain a password.
+  // Only what can be a scheme is shown, because anything else may contain a password.
   const auto scheme_end = uri.find("://");
   if (scheme_end == std::string_view::npos || scheme_end > uri.find_first_of(":@/")) {
     refuse("the scheme is missing");
@@ -166,4 +167,4 @@ std::string RedisUri::display() const {
   return "redis://" + shown + ":" + std::to_string(port) + (database ? "/" + db : "");
 }
 
-}  // namespace leasehold::inline v0
+}  // namespace leasehold::inline v0::redis

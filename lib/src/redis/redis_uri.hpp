@@ -3,7 +3,7 @@
 #include <string>
 #include <string_view>
 
-namespace leasehold::inline v0 {
+namespace leasehold::inline v0::redis {
 
 struct RedisUri {
   std::string host;  ///< empty for a Unix socket
@@ -13,11 +13,11 @@ struct RedisUri {
   std::string password;
   int database = 0;
 
-  /// Throws InvalidArgument, naming the part that is wrong; never shows the password.
+  /// Throws InvalidArgument, which names the part that is wrong and never shows the password.
   static RedisUri parse(std::string_view uri);
 
   /// Without user and password.
   std::string display() const;
 };
 
-}  // namespace leasehold::inline v0
+}  // namespace leasehold::inline v0::redis

@@ -5,7 +5,7 @@
 
 #include "redis/redis_errors.hpp"
 
-namespace leasehold::inline v0 {
+namespace leasehold::inline v0::redis {
 namespace {
 
 constexpr std::array<std::string_view, 6> key_counts{"0", "1", "2", "3", "4", "5"};
@@ -21,8 +21,8 @@ std::vector<RedisReply> send(RedisLink& link, std::span<const RedisCommand> comm
   return timeout ? link.pipeline(commands, *timeout) : link.pipeline(commands);
 }
 
-/// Loads the scripts of the calls that found none and runs those calls again. A script that cannot
-/// be loaded leaves its error as the reply of its calls: the other calls have happened.
+/// Loads the scripts that were missing and repeats their calls. If a script cannot be loaded, its
+/// calls get that error as their reply, because the other calls of the batch have happened.
 void reload_and_repeat(RedisLink& link, std::span<const ScriptCall> calls,
                        std::vector<RedisReply>& replies,
                        std::optional<std::chrono::milliseconds> timeout) {
@@ -46,7 +46,7 @@ void reload_and_repeat(RedisLink& link, std::span<const ScriptCall> calls,
     again = send(link, commands, timeout);
   } catch (const Unavailable& error) {
     if (missing.size() == replies.size()) throw;
-    throw OutcomeUnknown(error.what());  // the others of this batch did happen
+    throw OutcomeUnknown(error.what());  // the other calls of this batch have happened
   }
   for (std::size_t i = 0; i < missing.size(); ++i) {
     RedisReply& reply = again[loads.size() + i];
@@ -62,7 +62,7 @@ void reload_and_repeat(RedisLink& link, std::span<const ScriptCall> calls,
 void load_what_is_missing(RedisLink& link, std::span<const ScriptCall> calls,
                           std::vector<RedisReply>& replies,
                           std::optional<std::chrono::milliseconds> timeout) {
-  // More than once only if somebody flushes the scripts between our loading and our running them.
+  // More than once only if somebody flushes the scripts between our SCRIPT LOAD and our EVALSHA.
   for (int attempt = 0; attempt < most_reloads; ++attempt) {
     if (std::none_of(replies.begin(), replies.end(), is_missing_script)) break;
     reload_and_repeat(link, calls, replies, timeout);
@@ -98,10 +98,10 @@ std::vector<RedisReply> run_scripts(RedisLink& link, std::span<const ScriptCall>
 RedisReply run_script(RedisLink& link, const ScriptCall& call) {
   const RedisCommand command = call.command();
   auto replies = link.pipeline({&command, 1});
-  load_what_is_missing(link, {&call, 1}, replies, {});
   RedisReply& reply = replies.front();
+  if (is_missing_script(reply)) load_what_is_missing(link, {&call, 1}, replies, {});
   if (reply.type == RedisReply::Type::error) throw explain(reply.text, link.where());
   return std::move(reply);
 }
 
-}  // namespace leasehold::inline v0
+}  // namespace leasehold::inline v0::redis

@@ -13,9 +13,9 @@
 #include "leasehold/redis_link.hpp"
 #include "support/embedded_text.hpp"
 
-namespace leasehold::inline v0 {
+namespace leasehold::inline v0::redis {
 
-/// A script with its keys and arguments. The caller keeps their texts alive.
+/// A script with its keys and arguments. The caller keeps the texts of both alive.
 class ScriptCall {
  public:
   ScriptCall(const EmbeddedText& script, std::span<const std::string_view> keys,
@@ -33,16 +33,16 @@ class ScriptCall {
   std::size_t size_ = 0;
 };
 
-/// Runs scripts by EVALSHA in one round trip. Those that Redis does not know (any more) are loaded
-/// and run again, which is safe: a script that is not there did nothing. Error replies are
-/// returned as they are. Throws what RedisLink::pipeline() throws.
+/// Runs scripts by EVALSHA in one round trip. Loads those that Redis does not know (any more) and
+/// runs them again, which is safe because a script that was missing did nothing. Returns error
+/// replies as they are. Throws what RedisLink::pipeline() throws.
 std::vector<RedisReply> run_scripts(RedisLink& link, std::span<const ScriptCall> calls,
                                     std::optional<std::chrono::milliseconds> timeout = {});
 
-/// One script; an error reply is thrown as what it means.
+/// Runs one script. Throws what an error reply means.
 RedisReply run_script(RedisLink& link, const ScriptCall& call);
 
-/// A number as an argument. Must outlive the call that it is given to.
+/// A number as an argument. It must outlive the ScriptCall.
 class Digits {
  public:
   explicit Digits(long long value) {
@@ -58,4 +58,4 @@ class Digits {
   std::size_t size_;
 };
 
-}  // namespace leasehold::inline v0
+}  // namespace leasehold::inline v0::redis

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-namespace leasehold::inline v0 {
+namespace leasehold::inline v0::redis {
 namespace {
 
 using std::chrono::steady_clock;
@@ -11,8 +11,8 @@ using std::chrono::steady_clock;
 constexpr auto first_pause = std::chrono::milliseconds{50};
 constexpr auto longest_pause = std::chrono::milliseconds{2'000};
 
-// After this long without use it is worth a system call to see whether the server hung up: a
-// connection that died while idle is then replaced before anything is sent on it.
+// After this long without use a system call checks whether the server has hung up. A connection
+// that broke while it was idle is then replaced before anything is sent on it.
 constexpr auto idle_before_check = std::chrono::milliseconds{20};
 
 // A buffer is kept for the next commands unless it has grown beyond this.
@@ -56,7 +56,7 @@ std::vector<RedisReply> SharedConnection::execute(std::span<const RedisCommand> 
   Request request;
   request.bytes = bytes;
   request.expected = commands.size();
-  request.replies.reserve(commands.size());  // here: a leader would take it from its own heap
+  request.replies.reserve(commands.size());  // here, on the heap of the thread that frees it
   request.deadline = steady_clock::now() + timeout;
 
   load_.fetch_add(1, std::memory_order_relaxed);
@@ -73,7 +73,7 @@ std::vector<RedisReply> SharedConnection::execute(std::span<const RedisCommand> 
 }
 
 SharedConnection::Role SharedConnection::enqueue(Request& request) {
-  const std::lock_guard guard(mutex_);
+  const ThreadLock lock(mutex_);
   Bells& bells = bells_[round_ % bells_.size()];
   request.bell = tail_ ? &bells.others : &bells.first;
   request.keeps_time = !tail_ || request.deadline < tail_->deadline;
@@ -84,8 +84,8 @@ SharedConnection::Role SharedConnection::enqueue(Request& request) {
   return Role::leads;
 }
 
-/// Returns `answered` or `lead`, 0 if there was no word in time. Only who keeps the time sets a
-/// timer: that is a good part of what waiting costs.
+/// Returns `answered` or `lead`; 0 if the deadline passed first. A caller that relies on another
+/// sets no timer, which is a good part of what waiting costs.
 std::uint32_t SharedConnection::wait(Request& request, Role role) {
   if (role == Role::relies) {
     auto word = request.bell->wait(request.told);
@@ -100,18 +100,18 @@ void SharedConnection::wait_for_answer_or_lead(Request& request, Role role) {
     if (withdraw(request)) {
       request.failure = {
           FailureKind::unavailable,
-          where_ + ": not sent within the time-out, earlier commands are not answered"};
+          where_ + ": not sent within the time-out because earlier commands are not answered"};
       return;
     }
-    // A leader has it: it answers within its own time-out, or hands the lead over.
+    // A leader has taken it, and either answers within its own time-out or hands the lead over.
     word = request.bell->wait(request.told);
   }
   if (word == lead) lead_one_round(request);
 }
 
-/// Takes the request out of the queue. False if it is too late for that: a leader has it.
+/// Takes the request out of the queue. False if a leader has taken it already.
 bool SharedConnection::withdraw(Request& request) {
-  const std::lock_guard guard(mutex_);
+  const ThreadLock lock(mutex_);
   if (request.taken) return false;
   Request** link = &head_;
   Request* previous = nullptr;
@@ -125,7 +125,7 @@ bool SharedConnection::withdraw(Request& request) {
   return true;
 }
 
-/// One has given up, so those behind it may have to as well. mutex_ is held.
+/// A caller has given up: those behind it have to watch their own deadlines now.
 void SharedConnection::tell_to_keep_time(Request* behind) {
   Bell* bell = nullptr;  // they share one
   for (; behind; behind = behind->next) {
@@ -141,34 +141,34 @@ void SharedConnection::lead_one_round(Request& own) {
   Round round = std::exchange(ahead_, {});
   if (!round.first) {
     round = take_queue();
-    connect_and_send(round);
+    if (connect_for(round)) send(round);
   }
   receive(round);
 
   Request* successor = nullptr;
   {
-    const std::lock_guard guard(mutex_);
+    const ThreadLock lock(mutex_);
     successor = ahead_.first ? ahead_.first : head_;
     has_leader_ = successor != nullptr;
-    if (successor) successor->taken = true;  // from now on it cannot withdraw: it has a duty
+    if (successor) successor->taken = true;  // from now on it must lead and cannot withdraw
   }
-  // The successor first: its round runs while we wake the others.
+  // The successor is told first, so that its round runs while we wake the others.
   if (successor) {
-    Bell& its_bell = *successor->bell;  // it may return, and be gone, as soon as it is told
+    Bell& its_bell = *successor->bell;  // the request may be gone as soon as it is told
     successor->told.store(lead, std::memory_order_release);
     its_bell.ring();
   }
   tell_answered(round, &own);
 }
 
-/// Wakes all of a round but its leader.
+/// Wakes all callers of a round except its leader.
 void SharedConnection::tell_answered(const Round& round, const Request* leader) {
   Bells& bells = *round.bells;
   bool others = false;
   for (Request* r = round.first; r;) {
-    Request* const next = r->next;  // it may return, and be gone, as soon as it is told
+    Request* const next = r->next;  // the request may be gone as soon as it is told
     if (r != leader) {
-      others = others || r->bell == &bells.others;  // even the first, if one before it withdrew
+      others = others || r->bell == &bells.others;  // even of the first, if one before it withdrew
       r->told.store(answered, std::memory_order_release);
     }
     r = next;
@@ -178,7 +178,7 @@ void SharedConnection::tell_answered(const Round& round, const Request* leader) 
 }
 
 SharedConnection::Round SharedConnection::take_queue() {
-  const std::lock_guard guard(mutex_);
+  const ThreadLock lock(mutex_);
   Round round;
   round.first = head_;
   if (!head_) return round;
@@ -191,16 +191,17 @@ SharedConnection::Round SharedConnection::take_queue() {
   return round;
 }
 
-void SharedConnection::connect_and_send(Round& round) {
-  const auto time_to_connect = ensure_connected();
+/// False, and its requests have failed, if there is no connection.
+bool SharedConnection::connect_for(Round& round) {
+  const auto took = ensure_connected();
   if (!connection_.open()) {
     for (Request* r = round.first; r; r = r->next) r->failure = connect_failure_;
-    return;
+    return false;
   }
-  // Connecting has a time-out of its own. If it took from the commands' time, a link on which it
-  // takes long would give up each new connection at once, for ever.
-  round.deadline += time_to_connect;
-  send(round);
+  // Connecting has a time-out of its own. If it counted against the commands' time, a slow network
+  // could make each new connection be given up at once, for ever.
+  round.deadline += took;
+  return true;
 }
 
 void SharedConnection::send(Round& round) {
@@ -213,16 +214,16 @@ void SharedConnection::send(Round& round) {
   round.sent = connection_.send(outgoing_, round.deadline);
 }
 
-/// Reads the replies to a round that was sent. Every request of it ends with replies or a failure.
+/// Reads the replies to a round that was sent. Each of its requests ends with replies or a failure.
 void SharedConnection::receive(Round& round) {
-  if (!connection_.open()) return;  // they have failed already
+  if (!connection_.open()) return;  // the requests have failed already
   std::string why;
   try {
     Request* request = round.first;
     std::size_t sent = round.sent;
     if (request->bytes.size() <= sent) {
       connection_.await_bytes(round.deadline);
-      // Redis is done with this round, or nearly: it shall not idle while we read and wake threads.
+      // Redis has nearly finished this round. It gets the next one before we read and wake threads.
       ahead_ = take_queue();
       if (ahead_.first) send(ahead_);
     }
@@ -237,11 +238,11 @@ void SharedConnection::receive(Round& round) {
     why = "connection lost while sending";
   } catch (const Connection::Broken& broken) {
     why = broken.why;
-  } catch (const std::exception& error) {  // out of memory: the others must still be told
+  } catch (const std::exception& error) {  // out of memory: the other callers must still be told
     why = error.what();
   }
 
-  // A reply that comes late would be taken for the answer to the next command.
+  // A late reply would be taken for the answer to the next command.
   connection_.close();
   fail(round, why);
   if (!ahead_.first) return;
@@ -249,7 +250,7 @@ void SharedConnection::receive(Round& round) {
   tell_answered(std::exchange(ahead_, {}), nullptr);
 }
 
-/// Fails the requests of a round that have no answer.
+/// Fails those requests of a round that have no answer.
 void SharedConnection::fail(Round& round, const std::string& why) const {
   std::size_t offset = 0;
   for (Request* r = round.first; r; r = r->next) {
@@ -261,14 +262,14 @@ void SharedConnection::fail(Round& round, const std::string& why) const {
   }
 }
 
-/// Leaves the connection open, or the reason in connect_failure_. Returns how long that took.
+/// Leaves the connection open, or the reason in connect_failure_. Returns how long connecting took.
 steady_clock::duration SharedConnection::ensure_connected() {
   const TimePoint now = steady_clock::now();
   if (connection_.open() && now - last_used_ > idle_before_check && connection_.hung_up()) {
     connection_.close();
   }
   if (connection_.open()) return {};
-  // Until then the last answer stands, whatever it was: a wrong password stays a wrong password.
+  // Until the next attempt the last failure stands, whatever it was.
   if (now < next_attempt_) return {};
   try {
     connection_.connect();
@@ -284,4 +285,4 @@ steady_clock::duration SharedConnection::ensure_connected() {
   return after - now;
 }
 
-}  // namespace leasehold::inline v0
+}  // namespace leasehold::inline v0::redis

@@ -13,14 +13,14 @@
 #include "redis/redis_errors.hpp"
 #include "support/backoff.hpp"
 
-namespace leasehold::inline v0 {
+namespace leasehold::inline v0::redis {
 namespace {
 
 using std::chrono::milliseconds;
 using std::chrono::steady_clock;
 
-// A server that is silent for this long is asked for a sign of life, and given up after as long
-// again.
+// A server that is silent for this long gets a PING. If it does not answer for as long again, the
+// connection is given up.
 constexpr milliseconds silence{1'000};
 
 }  // namespace
@@ -56,7 +56,7 @@ void Subscription::run(const std::stop_token& stop) {
       listen(stop);
     } catch (const Connection::Broken&) {
     } catch (const Error&) {
-      // Callers of commands are told what is wrong; here it only has to be tried again.
+      // Callers of commands get the error; here it is enough to try again.
     }
     connection_.close();
     pollfd wake{wake_fd_, POLLIN, 0};
@@ -64,7 +64,7 @@ void Subscription::run(const std::stop_token& stop) {
   }
 }
 
-/// Until the connection breaks or it shall stop.
+/// Returns when the connection breaks or the thread has to stop.
 void Subscription::listen(const std::stop_token& stop) {
   std::string bytes;
   const std::array<std::string_view, 2> subscribe{"SUBSCRIBE", channel_};
@@ -89,7 +89,7 @@ void Subscription::listen(const std::stop_token& stop) {
 
 void Subscription::handle(const RedisReply& reply) {
   if (reply.type == RedisReply::Type::error && !std::exchange(warned_, true)) {
-    // Locks work without it, only slower: nobody would notice.
+    // Without it locks still work, but slowly, and nobody would know why.
     logger_->warn("not subscribed, locks are handed over late channel={} error=\"{}\"", channel_,
                   explain(reply.text, where_).what());
   }
@@ -99,4 +99,4 @@ void Subscription::handle(const RedisReply& reply) {
   if (kind == "message" && reply.elements.size() == 3) on_message_(reply.elements[2].text);
 }
 
-}  // namespace leasehold::inline v0
+}  // namespace leasehold::inline v0::redis

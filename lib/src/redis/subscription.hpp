@@ -14,10 +14,10 @@ namespace spdlog {
 class logger;
 }
 
-namespace leasehold::inline v0 {
+namespace leasehold::inline v0::redis {
 
-/// One channel on a connection and a thread of its own. Subscribes again by itself, and finds out
-/// within about two seconds when the server is silently gone.
+/// One channel, on a connection and a thread of its own. Subscribes again by itself after a loss,
+/// and notices within about two seconds if the server has stopped answering.
 class Subscription final : public RedisSubscription {
  public:
   Subscription(RedisUri uri, std::chrono::milliseconds connect_timeout, std::string channel,
@@ -41,4 +41,4 @@ class Subscription final : public RedisSubscription {
   std::jthread thread_;
 };
 
-}  // namespace leasehold::inline v0
+}  // namespace leasehold::inline v0::redis

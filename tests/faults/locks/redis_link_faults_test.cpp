@@ -247,13 +247,15 @@ TEST_F(RedisLinkFaultsTest, ReloadThatFailsAfterPartOfTheBatchRanIsUnknown) {
   };
 
   const auto link = connect();
-  const std::vector<ScriptCall> mixed{ScriptCall(known, {"n"}, {}), ScriptCall(missing, {}, {})};
+  const std::vector<redis::ScriptCall> mixed{redis::ScriptCall(known, {"n"}, {}),
+                                             redis::ScriptCall(missing, {}, {})};
   OneCall first(*link);
-  EXPECT_THROW(run_scripts(first, mixed), OutcomeUnknown);
+  EXPECT_THROW(redis::run_scripts(first, mixed), OutcomeUnknown);
   EXPECT_EQ(counter("n"), "1");
-  const std::vector<ScriptCall> none{ScriptCall(missing, {}, {}), ScriptCall(missing, {}, {})};
+  const std::vector<redis::ScriptCall> none{redis::ScriptCall(missing, {}, {}),
+                                            redis::ScriptCall(missing, {}, {})};
   OneCall second(*link);
-  EXPECT_THROW(run_scripts(second, none), Unavailable) << "nothing of it has run";
+  EXPECT_THROW(redis::run_scripts(second, none), Unavailable) << "nothing of it has run";
 }
 
 // ---------------------------------------------------------------- coming back
@@ -452,7 +454,7 @@ constexpr std::uint64_t ping_bytes = 14;
 // executed and those of whom not a byte was sent are three different groups.
 TEST_F(RedisLinkFaultsTest, SharedWriteThatBreaksInTheMiddleIsSorted) {
   constexpr int count = 48;
-  SharedConnection shared(RedisUri::parse(redis.uri_through(proxy.port())), patience);
+  redis::SharedConnection shared(redis::RedisUri::parse(redis.uri_through(proxy.port())), patience);
   const auto run = [&](std::initializer_list<std::string_view> words) {
     const RedisCommand command{words.begin(), words.size()};
     return end_of([&] { shared.execute({&command, 1}, patience); });
@@ -501,7 +503,7 @@ TEST_F(RedisLinkFaultsTest, SharedWriteThatBreaksInTheMiddleIsSorted) {
 // The next round is sent as soon as replies to this one begin to arrive. If the connection then
 // breaks, it takes both along, and whoever is in the second one may have been executed too.
 TEST_F(RedisLinkFaultsTest, RoundThatWasSentAheadBreaksWithTheOneBefore) {
-  SharedConnection shared(RedisUri::parse(redis.uri_through(proxy.port())), patience);
+  redis::SharedConnection shared(redis::RedisUri::parse(redis.uri_through(proxy.port())), patience);
   const auto run = [&](std::initializer_list<std::initializer_list<std::string_view>> calls) {
     std::vector<RedisCommand> commands;
     for (const auto& words : calls) commands.emplace_back(words.begin(), words.size());
@@ -533,7 +535,7 @@ TEST_F(RedisLinkFaultsTest, RoundThatWasSentAheadBreaksWithTheOneBefore) {
 
 // Only some of those who queue set a timer; the others are told by the one before them.
 TEST_F(RedisLinkFaultsTest, EveryoneInTheQueueGivesUpInTime) {
-  SharedConnection shared(RedisUri::parse(redis.uri_through(proxy.port())), patience);
+  redis::SharedConnection shared(redis::RedisUri::parse(redis.uri_through(proxy.port())), patience);
   const auto ping = [&](milliseconds timeout) {
     const std::string_view word = "PING";
     const RedisCommand command{&word, 1};
@@ -564,7 +566,7 @@ TEST_F(RedisLinkFaultsTest, EveryoneInTheQueueGivesUpInTime) {
 
 // The same when the head of the second round has withdrawn: the next one is told without it.
 TEST_F(RedisLinkFaultsTest, RoundThatBreaksTellsThoseBehindOneThatWithdrew) {
-  SharedConnection shared(RedisUri::parse(redis.uri_through(proxy.port())), patience);
+  redis::SharedConnection shared(redis::RedisUri::parse(redis.uri_through(proxy.port())), patience);
   const auto run = [&](std::initializer_list<std::initializer_list<std::string_view>> calls,
                        milliseconds timeout) {
     std::vector<RedisCommand> commands;

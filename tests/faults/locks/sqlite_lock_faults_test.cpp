@@ -102,9 +102,9 @@ TEST_F(SqliteLockFaultsTest, WhoStaysInTheWayIsWaitedForAsLongAsTheOptionsSay) {
   EXPECT_TRUE(got.wait());
 }
 
-// Also when it is time to sweep: that waits for nobody.
+// Also when it is time to clean up: that waits for nobody.
 TEST_F(SqliteLockFaultsTest, WhoStaysInTheWayIsWaitedForOnceAndNotForTheSweepToo) {
-  constexpr auto timeout = 1'050ms;  // longer than from one sweep to the next
+  constexpr auto timeout = 1'050ms;  // longer than from one cleanup to the next
   auto options = as_new_runner();
   options.sqlite_timeout = timeout;
   LockClient hasty{uri, options};
@@ -137,18 +137,20 @@ TEST_F(SqliteLockFaultsTest, SweepEvictsTheClientOfAGrantThatWasNotConfirmed) {
   const auto living = make_store();
   const auto frozen = make_store();
   const std::string holder(32, 'a');
-  ASSERT_TRUE(living->take_free({.name = "lock", .owner = holder, .ttl = 1h}));
+  ASSERT_TRUE(std::holds_alternative<Granted>(
+      living->acquire({.name = "lock", .owner = holder, .ttl = 1h})));
   for (const char letter : {'b', 'c'}) {
     const std::string owner(32, letter);
-    const LockClaim waiting{.name = "lock", .owner = owner, .ttl = 1h, .join = Join::tail};
-    ASSERT_TRUE(std::holds_alternative<LockConflict>(frozen->claim(waiting)));
+    const AcquireRequest waiting{.name = "lock", .owner = owner, .ttl = 1h, .join = Join::tail};
+    ASSERT_TRUE(std::holds_alternative<Conflict>(frozen->acquire(waiting)));
   }
   EXPECT_EQ(living->release("lock", holder), ReleaseResult::released);
   ask(*peek(uri), "UPDATE lock_claims SET ends = 0, gone = 0 WHERE state = 'granted'");
-  // Whoever uses locks sweeps once a second.
+  // Whoever uses locks cleans up once a second.
   EXPECT_TRUE(eventually(
       [&] {
-        if (living->take_free({.name = "other", .owner = holder, .ttl = 1h})) {
+        if (std::holds_alternative<Granted>(
+                living->acquire({.name = "other", .owner = holder, .ttl = 1h}))) {
           living->release("other", holder);
         }
         return living->counts().waiters_evicted == 2;
@@ -322,17 +324,18 @@ TEST_F(SqliteLockFaultsTest, NewBootFreesAllLeasesAndRemembersWhoHeldThem) {
   };
   const std::string first_owner(32, 'a');
   const std::string second_owner(32, 'b');
-  LockClaim claim{.name = "lock", .owner = first_owner, .ttl = 1h, .heartbeat_every = 1min};
+  AcquireRequest request{.name = "lock", .owner = first_owner, .ttl = 1h, .heartbeat_every = 1min};
   FencingToken token;
   {
     const auto store = store_of_boot("first");
-    token = store->take_free(claim).value();
-    LockClaim shared{.name = "shared", .owner = first_owner, .ttl = 1h, .kind = LockKind::shared};
-    ASSERT_TRUE(std::holds_alternative<LockGrant>(store->claim(shared)));
-    LockClaim waiting{.name = "lock", .owner = second_owner, .ttl = 1h, .join = Join::tail};
-    ASSERT_TRUE(std::holds_alternative<LockConflict>(store->claim(waiting)));
-    EXPECT_TRUE(std::holds_alternative<LockConflict>(
-        store_of_boot("first")->claim({.name = "lock", .owner = second_owner, .ttl = 1h})));
+    token = std::get<Granted>(store->acquire(request)).token;
+    AcquireRequest shared{
+        .name = "shared", .owner = first_owner, .ttl = 1h, .kind = LockKind::shared};
+    ASSERT_TRUE(std::holds_alternative<Granted>(store->acquire(shared)));
+    AcquireRequest waiting{.name = "lock", .owner = second_owner, .ttl = 1h, .join = Join::tail};
+    ASSERT_TRUE(std::holds_alternative<Conflict>(store->acquire(waiting)));
+    EXPECT_TRUE(std::holds_alternative<Conflict>(
+        store_of_boot("first")->acquire({.name = "lock", .owner = second_owner, .ttl = 1h})));
   }
   const auto store = store_of_boot("second");
   EXPECT_FALSE(store->status("shared"));
@@ -340,8 +343,8 @@ TEST_F(SqliteLockFaultsTest, NewBootFreesAllLeasesAndRemembersWhoHeldThem) {
   ASSERT_TRUE(left);
   EXPECT_EQ(left->state, LockState::stale);
   EXPECT_EQ(left->waiter_count, 0U);
-  const auto outcome = store->claim({.name = "lock", .owner = second_owner, .ttl = 1h});
-  const auto* grant = std::get_if<LockGrant>(&outcome);
+  const auto outcome = store->acquire({.name = "lock", .owner = second_owner, .ttl = 1h});
+  const auto* grant = std::get_if<Granted>(&outcome);
   ASSERT_TRUE(grant);
   EXPECT_EQ(grant->kind, GrantKind::stale);
   EXPECT_GT(grant->token, token);

@@ -202,9 +202,10 @@ TEST_F(CredentialsTest, WhatTheUserMayNotDoIsToldFromAWrongPassword) {
   const std::string uri = at_port(redis(), "poor:poors3cr3t@");
   const auto link = connect(uri);
   const auto command = call(*link, {"SET", "mine", "v"});
-  EXPECT_EQ(explain(command.text, link->where()).reason(), Reason::permission) << command.text;
+  EXPECT_EQ(redis::explain(command.text, link->where()).reason(), Reason::permission)
+      << command.text;
   const auto key = call(*link, {"GET", "other"});
-  EXPECT_EQ(explain(key.text, link->where()).reason(), Reason::permission) << key.text;
+  EXPECT_EQ(redis::explain(key.text, link->where()).reason(), Reason::permission) << key.text;
   // The key of a script, and a command inside of one.
   for (const char* name : {"locked", "mine"}) {
     redis().command(
@@ -255,7 +256,7 @@ TEST(RefusalTest, ReplicaWithoutPrimaryAndWithoutDataIsLoading) {
   replica.command({"REPLICAOF", "127.0.0.1", "1"});
   const auto link = connect(replica.uri());
   const auto reply = call(*link, {"GET", "k"});
-  EXPECT_EQ(explain(reply.text, link->where()).reason(), Reason::loading) << reply.text;
+  EXPECT_EQ(redis::explain(reply.text, link->where()).reason(), Reason::loading) << reply.text;
 }
 
 TEST(RefusalTest, ServerThatReadsItsDataIsLoading) {
@@ -280,7 +281,7 @@ TEST(RefusalTest, ServerThatReadsItsDataIsLoading) {
     while (!reloaded && reply.type != Type::error) reply = call(*link, {"GET", "k"});
   }
   ASSERT_EQ(reply.type, Type::error) << "it was never seen loading";
-  const auto refused = explain(reply.text, link->where());
+  const auto refused = redis::explain(reply.text, link->where());
   EXPECT_EQ(refused.reason(), Reason::loading) << reply.text;
   EXPECT_TRUE(refused.transient());
   // A caller with time to wait waits.
@@ -307,7 +308,7 @@ TEST(RefusalTest, ServerBlockedByAScriptIsBusy) {
       },
       60s));
   if (reply.type == Type::error) {
-    EXPECT_EQ(explain(reply.text, link->where()).reason(), Reason::busy) << reply.text;
+    EXPECT_EQ(redis::explain(reply.text, link->where()).reason(), Reason::busy) << reply.text;
   }
   EXPECT_EQ(redis.command({"SCRIPT", "KILL"}).string, "OK");
 }
@@ -353,7 +354,7 @@ TEST(ExplainTest, EveryKnownErrorHasItsReason) {
       {"ERR something new", Reason::other},
   };
   for (const auto& [text, reason] : errors) {
-    const auto error = explain(text, "redis://h:1");
+    const auto error = redis::explain(text, "redis://h:1");
     EXPECT_EQ(error.reason(), reason) << text;
     EXPECT_TRUE(contains(error.what(), "redis://h:1")) << error.what();
     EXPECT_TRUE(contains(error.what(), text)) << "the server's own words: " << error.what();
@@ -374,7 +375,7 @@ TEST(ExplainTest, ErrorsThatOldServersWrapInAScriptsFrameAreUnwrapped) {
       {"@user_script:3: attempt to index a nil value", Reason::other},
   };
   for (const auto& [text, reason] : errors) {
-    EXPECT_EQ(explain(frame + text, "h").reason(), reason) << text;
+    EXPECT_EQ(redis::explain(frame + text, "h").reason(), reason) << text;
   }
 }
 
@@ -480,7 +481,7 @@ long long statistic(const harness::RedisEndpoint& redis, const std::string& name
 
 TEST(RedisLinkTest, CallersThatWaitTogetherAreSentTogether) {
   RedisServer redis;
-  SharedConnection shared(RedisUri::parse(redis.uri()), 60s);
+  redis::SharedConnection shared(redis::RedisUri::parse(redis.uri()), 60s);
   const auto ping = [&] {
     const std::string_view word = "PING";
     const RedisCommand command{&word, 1};
@@ -561,15 +562,15 @@ class ScriptTest : public ::testing::Test {
 TEST_F(ScriptTest, IsLoadedAgainAfterAFlush) {
   for (int i = 1; i <= 3; ++i) {
     flush();
-    EXPECT_EQ(run_script(*link, {incr_text, {"n"}, {}}).integer, i);
-    EXPECT_EQ(run_script(*link, {echo_text, {}, {"x"}}).text, "x");
+    EXPECT_EQ(redis::run_script(*link, {incr_text, {"n"}, {}}).integer, i);
+    EXPECT_EQ(redis::run_script(*link, {echo_text, {}, {"x"}}).text, "x");
   }
 }
 
 TEST_F(ScriptTest, KnownScriptIsNotSentAgain) {
-  run_script(*link, {incr_text, {"n"}, {}});
+  redis::run_script(*link, {incr_text, {"n"}, {}});
   redis.command({"CONFIG", "RESETSTAT"});
-  for (int i = 0; i < 5; ++i) run_script(*link, {incr_text, {"n"}, {}});
+  for (int i = 0; i < 5; ++i) redis::run_script(*link, {incr_text, {"n"}, {}});
   const std::string commands = redis.command({"INFO", "commandstats"}).string;
   EXPECT_TRUE(contains(commands, "cmdstat_evalsha:calls=5")) << commands;
   EXPECT_FALSE(contains(commands, "cmdstat_script")) << commands;
@@ -577,8 +578,8 @@ TEST_F(ScriptTest, KnownScriptIsNotSentAgain) {
 
 TEST_F(ScriptTest, EveryScriptOfAPipelineRunsOnceThoughSomeAreMissing) {
   flush();
-  run_script(*link, {echo_text, {}, {"known"}});  // one of three is known
-  std::vector<ScriptCall> calls;
+  redis::run_script(*link, {echo_text, {}, {"known"}});  // one of three is known
+  std::vector<redis::ScriptCall> calls;
   std::vector<std::string> words;
   for (int i = 0; i < 30; ++i) words.push_back(std::to_string(i));
   for (const std::string& word : words) {
@@ -589,7 +590,7 @@ TEST_F(ScriptTest, EveryScriptOfAPipelineRunsOnceThoughSomeAreMissing) {
     calls.emplace_back(fail_text, std::initializer_list<std::string_view>{},
                        std::initializer_list<std::string_view>{word});
   }
-  const auto replies = run_scripts(*link, calls);
+  const auto replies = redis::run_scripts(*link, calls);
   ASSERT_EQ(replies.size(), 90U);
   for (std::size_t i = 0; i < words.size(); ++i) {
     EXPECT_EQ(replies[3 * i].integer, static_cast<long long>(i) + 1);
@@ -609,8 +610,8 @@ TEST_F(ScriptTest, SurvivesFlushesAtAnyMoment) {
     for (int t = 0; t < 4; ++t) {
       threads.emplace_back([&] {
         for (int round = 0; round < 50; ++round) {
-          const std::vector<ScriptCall> calls(20, ScriptCall(incr_text, {"n"}, {}));
-          for (const auto& reply : run_scripts(*link, calls)) {
+          const std::vector<redis::ScriptCall> calls(20, redis::ScriptCall(incr_text, {"n"}, {}));
+          for (const auto& reply : redis::run_scripts(*link, calls)) {
             ASSERT_EQ(reply.type, Type::integer) << reply.text;
           }
         }
@@ -625,13 +626,13 @@ TEST_F(ScriptTest, RefusedLoadConcernsOnlyTheCallsThatNeededIt) {
   redis.command({"ACL", "SETUSER", "app", "on", ">pw", "~*", "+@all", "-script"});
   const auto poor = connect(at_port(redis, "app:pw@"));
   flush();
-  run_script(*link, {incr_text, {"n"}, {}});
-  const std::vector<ScriptCall> calls{ScriptCall(incr_text, {"n"}, {}),
-                                      ScriptCall(echo_text, {}, {"x"})};
-  const auto replies = run_scripts(*poor, calls);
+  redis::run_script(*link, {incr_text, {"n"}, {}});
+  const std::vector<redis::ScriptCall> calls{redis::ScriptCall(incr_text, {"n"}, {}),
+                                             redis::ScriptCall(echo_text, {}, {"x"})};
+  const auto replies = redis::run_scripts(*poor, calls);
   EXPECT_EQ(replies.at(0).integer, 2) << "this one did happen, and must not be called refused";
-  EXPECT_EQ(explain(replies.at(1).text, "").reason(), Reason::permission);
-  const auto refused = refusal_of([&] { run_script(*poor, {echo_text, {}, {"x"}}); });
+  EXPECT_EQ(redis::explain(replies.at(1).text, "").reason(), Reason::permission);
+  const auto refused = refusal_of([&] { redis::run_script(*poor, {echo_text, {}, {"x"}}); });
   EXPECT_EQ(refused.reason, Reason::permission) << refused.what;
 }
 

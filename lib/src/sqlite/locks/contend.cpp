@@ -8,25 +8,26 @@ namespace {
 using std::chrono::milliseconds;
 using Holder = LockLine::Holder;
 
-/// One claim against those who have the lock and those who wait for it. Repeating it with the same
-/// owner is safe and keeps the place in the line.
+/// One request against the holders of the lock and those who wait for it. Repeating it with the
+/// same owner is safe and keeps the place in the line.
 class Contest {
  public:
-  Contest(LockLine& line, const LockClaim& claim, const Claimant& claimant)
-      : line_(line), claim_(claim), claimant_(claimant) {}
+  Contest(LockLine& line, const AcquireRequest& request, const ClientIdentity& identity,
+          Attempt attempt, Join join)
+      : line_(line), request_(request), identity_(identity), attempt_(attempt), join_(join) {}
 
-  ClaimOutcome run() {
+  AcquireOutcome run() {
     line_.settle();
-    const bool limits = claim_.kind == LockKind::shared && claim_.permits > 0;
-    if (limits && (claim_.permit_count == PermitCount::counts || !line_.permits())) {
-      line_.set_permits(claim_.permits);
+    const bool limits = request_.kind == LockKind::shared && request_.permits > 0;
+    if (limits && (attempt_ == Attempt::first || !line_.permits())) {
+      line_.set_permits(request_.permits);
     }
-    if (auto grant = own()) return *grant;
-    if (auto grant = adopt()) return *grant;
-    if (auto grant = by_force()) return *grant;
-    if (auto grant = steal()) return *grant;
-    if (claim_.join == Join::no && has_room() && !is_my_turn()) {
-      look_after_line({});  // it will not be told if only the dead stand there
+    if (auto granted = own()) return *granted;
+    if (auto granted = adopt()) return *granted;
+    if (auto granted = by_force()) return *granted;
+    if (auto granted = steal()) return *granted;
+    if (join_ == Join::no && has_room() && !is_my_turn()) {
+      look_after_line({});  // perhaps only crashed processes wait there, and nobody else looks
     }
     if (has_room() && is_my_turn()) {
       const bool stale = line_.holder() == Holder::stale;
@@ -36,85 +37,85 @@ class Contest {
   }
 
  private:
-  bool exclusive() const { return claim_.kind == LockKind::exclusive; }
+  bool exclusive() const { return request_.kind == LockKind::exclusive; }
   bool fits_beside() const { return line_.holder() == Holder::shared && !exclusive(); }
 
-  /// What it has already: an answer was lost, or the line granted it.
-  std::optional<LockGrant> own() {
-    const StoredClaim* mine = line_.find(claim_.owner);
+  /// What it has already: a reply was lost, or the line offered the lock.
+  std::optional<Granted> own() {
+    const StoredGrant* mine = line_.find(request_.owner);
     if (!mine || mine == line_.vanished()) return std::nullopt;
     if (!mine->confirmed) return grant(GrantKind::handed, line_.vanished());
-    return LockGrant{.kind = GrantKind::repeated, .token = mine->token};
+    return Granted{.kind = GrantKind::repeated, .token = mine->token};
   }
 
-  /// From an earlier incarnation of its own runner.
-  std::optional<LockGrant> adopt() {
-    const StoredClaim* current = line_.current();
-    if (!current || !exclusive() || claim_.adoption == Adoption::refused) return std::nullopt;
-    const bool is_ours = claimant_.persistent && current->runner == claimant_.runner &&
-                         current->incarnation != claimant_.incarnation;
+  /// Takes over from an earlier incarnation of its own runner.
+  std::optional<Granted> adopt() {
+    const StoredGrant* current = line_.current();
+    if (!current || !exclusive() || request_.adoption == Adoption::refused) return std::nullopt;
+    const bool is_ours = identity_.persistent && current->runner == identity_.runner &&
+                         current->incarnation != identity_.incarnation;
     if (!is_ours || !current->confirmed) return std::nullopt;
-    LockGrant grant{.kind = GrantKind::adopted,
+    Granted granted{.kind = GrantKind::adopted,
                     .token = current->token,
-                    .previous = current->to_record(line_.name(), line_.moment())};
+                    .previous = current->to_record(line_.name(), line_.clock())};
     line_.remove(std::string(current->owner));
-    line_.hold(claim_, claimant_, grant.token);
+    line_.hold(request_, identity_, granted.token);
     line_.tidy();
-    return grant;
+    return granted;
   }
 
-  std::optional<LockGrant> by_force() {
+  std::optional<Granted> by_force() {
     const Holder holder = line_.holder();
-    if (claim_.mode != ClaimMode::always) return std::nullopt;
+    if (request_.mode != AcquireMode::always) return std::nullopt;
     if (holder == Holder::none || holder == Holder::stale) return std::nullopt;
     if (fits_beside()) return grant(GrantKind::forced, nullptr);
     return oust(GrantKind::forced);
   }
 
-  std::optional<LockGrant> steal() {
-    if (claim_.mode != ClaimMode::if_silent || line_.holder() != Holder::exclusive) {
+  std::optional<Granted> steal() {
+    if (request_.mode != AcquireMode::if_silent || line_.holder() != Holder::exclusive) {
       return std::nullopt;
     }
-    const StoredClaim& current = *line_.current();
-    const milliseconds silent_for = line_.moment().since_boot - current.last_heartbeat();
-    if (!current.confirmed || silent_for < std::max(claim_.steal_after, 2 * current.every)) {
+    const StoredGrant& current = *line_.current();
+    const milliseconds silent_for = line_.clock().since_boot - current.last_heartbeat();
+    if (!current.confirmed || silent_for < std::max(request_.steal_after, 2 * current.every)) {
       return std::nullopt;
     }
     return oust(GrantKind::stolen);
   }
 
-  LockGrant oust(GrantKind kind) {
-    std::optional<StoredClaim> previous;
+  Granted oust(GrantKind kind) {
+    std::optional<StoredGrant> previous;
     if (line_.current()) previous = *line_.current();
-    line_.oust("taken ");
+    line_.oust(LockMessage::Type::taken);
     return grant(kind, previous ? &*previous : nullptr);
   }
 
-  LockGrant grant(GrantKind kind, const StoredClaim* previous) {
-    LockGrant grant{.kind = kind, .token = exclusive() ? line_.next_token() : line_.shared_token()};
+  Granted grant(GrantKind kind, const StoredGrant* previous) {
+    Granted granted{.kind = kind, .token = exclusive() ? line_.next_token() : line_.shared_token()};
     if (previous) {
-      grant.previous = previous->to_record(line_.name(), line_.moment());
-      line_.remove(std::string(previous->owner));  // its heir knows of it now
+      granted.previous = previous->to_record(line_.name(), line_.clock());
+      line_.remove(std::string(previous->owner));  // the new holder knows of it now
     }
-    line_.hold(claim_, claimant_, grant.token);
+    line_.hold(request_, identity_, granted.token);
     if (!exclusive()) line_.advance();  // others may fit in beside it
     line_.tidy();
-    return grant;
+    return granted;
   }
 
   bool has_room() const {
     if (!fits_beside()) {
       return line_.holder() == Holder::none || line_.holder() == Holder::stale;
     }
-    if (claim_.permits == 0) return true;
-    const auto most = static_cast<std::size_t>(line_.permits().value_or(claim_.permits));
+    if (request_.permits == 0) return true;
+    const auto most = static_cast<std::size_t>(line_.permits().value_or(request_.permits));
     return line_.shared_holders() < most;
   }
 
-  /// Nobody overtakes those who stand in line, except by force.
+  /// Nobody overtakes those who wait, except by force.
   bool is_my_turn() const {
-    return claim_.join == Join::head || claim_.mode == ClaimMode::always ||
-           !line_.others_wait(claim_.owner);
+    return join_ == Join::head || request_.mode == AcquireMode::always ||
+           !line_.others_wait(request_.owner);
   }
 
   void look_after_line(std::string_view caller) {
@@ -122,32 +123,35 @@ class Contest {
     line_.look();
   }
 
-  LockConflict wait(bool limits) {
-    LockConflict conflict{.place = claim_.place};
-    if (claim_.join != Join::no) conflict.place = line_.join(claim_, claimant_);
-    if (exclusive() && line_.holder() == Holder::shared && !line_.others_wait(claim_.owner)) {
-      line_.note_life(claim_.owner);
+  Conflict wait(bool limits) {
+    Conflict conflict{.place = request_.place};
+    if (join_ != Join::no) conflict.place = line_.join(request_, identity_);
+    if (exclusive() && line_.holder() == Holder::shared && !line_.others_wait(request_.owner)) {
+      line_.note_life(request_.owner);
     }
     // A larger number of permits makes room for those who wait.
-    if (claim_.join != Join::no && (has_room() || limits)) look_after_line(claimant_.client);
+    if (join_ != Join::no && (has_room() || limits)) look_after_line(identity_.client);
     line_.tidy();
     if (auto holder = line_.record()) {
       conflict.holder = std::move(*holder);
     } else {
-      conflict.holder.name = claim_.name;
+      conflict.holder.name = request_.name;
     }
     return conflict;
   }
 
   LockLine& line_;
-  const LockClaim& claim_;
-  const Claimant& claimant_;
+  const AcquireRequest& request_;
+  const ClientIdentity& identity_;
+  const Attempt attempt_;
+  const Join join_;
 };
 
 }  // namespace
 
-ClaimOutcome contend(LockLine& line, const LockClaim& claim, const Claimant& claimant) {
-  return Contest{line, claim, claimant}.run();
+AcquireOutcome contend(LockLine& line, const AcquireRequest& request,
+                       const ClientIdentity& identity, Attempt attempt, Join join) {
+  return Contest{line, request, identity, attempt, join}.run();
 }
 
 }  // namespace leasehold::inline v0::sqlite

@@ -1,7 +1,9 @@
-#include "locks/lease.hpp"
+#include "locks/grant.hpp"
 
 #include <algorithm>
 #include <utility>
+
+#include "support/trust.hpp"
 
 namespace leasehold::inline v0 {
 namespace {
@@ -9,66 +11,62 @@ namespace {
 using std::chrono::milliseconds;
 using std::chrono::steady_clock;
 
-/// What separates our view from the server's: clocks that run at different speed, and the grain of
-/// the server's expiry.
-milliseconds margin(milliseconds ttl) { return ttl / 100 + milliseconds{2}; }
-
-/// The ttl of the grant itself.
-milliseconds first_ttl(const LeaseTerms& terms) {
-  return terms.max_hold > milliseconds{0} ? std::min(terms.ttl, terms.max_hold) : terms.ttl;
-}
-
-// A lease that would be shorter is not worth a heartbeat.
+// A shorter renewal is not worth a heartbeat.
 constexpr milliseconds shortest_renewal{10};
 
 }  // namespace
 
-Lease::Lease(LeaseTerms terms, const LockGrant& grant, TimePoint sent)
+milliseconds first_ttl(milliseconds ttl, milliseconds max_hold) noexcept {
+  return max_hold > milliseconds{0} ? std::min(ttl, max_hold) : ttl;
+}
+
+Grant::Grant(GrantTerms terms, const Granted& granted, TimePoint sent)
     : terms_(std::move(terms)),
-      margin_(margin(first_ttl(terms_))),
-      token_(grant.token),
-      took_over_from_(grant.previous),
+      margin_(trust_margin(first_ttl(terms_.ttl, terms_.max_hold))),
+      token_(granted.token),
+      took_over_from_(granted.previous),
       granted_at_(sent),
       kind_(terms_.kind),
       valid_until_(trusted_until(terms_, sent)) {}
 
-Lease::TimePoint Lease::trusted_until(const LeaseTerms& terms, TimePoint sent) noexcept {
-  return sent + first_ttl(terms) - margin(first_ttl(terms));
+Grant::TimePoint Grant::trusted_until(const GrantTerms& terms, TimePoint sent) noexcept {
+  const milliseconds ttl = first_ttl(terms.ttl, terms.max_hold);
+  return sent + ttl - trust_margin(ttl);
 }
 
-milliseconds Lease::ttl_from(TimePoint now) const noexcept {
+milliseconds Grant::ttl_from(TimePoint now) const noexcept {
   if (terms_.max_hold == milliseconds{0}) return terms_.ttl;
   const auto left = std::chrono::floor<milliseconds>(granted_at_ + terms_.max_hold - now);
   return std::min(terms_.ttl, left);
 }
 
-LossReason Lease::loss_reason() const noexcept {
+LossReason Grant::loss_reason() const noexcept {
   return state() == State::lost ? reason_.load(std::memory_order_acquire) : LossReason::none;
 }
 
-Lease::TimePoint Lease::valid_until() const noexcept {
+Grant::TimePoint Grant::valid_until() const noexcept {
   return valid_until_.load(std::memory_order_acquire);
 }
 
-bool Lease::valid() const noexcept {
+bool Grant::valid() const noexcept {
   if (state() != State::held || lapsed_.load()) return false;
   if (steady_clock::now() < valid_until()) return true;
   lapsed_.store(true);
   return false;
 }
 
-std::chrono::microseconds Lease::held_for() const noexcept {
+std::chrono::microseconds Grant::held_for() const noexcept {
   return std::chrono::duration_cast<std::chrono::microseconds>(steady_clock::now() - granted_at_);
 }
 
-Lease::TimePoint Lease::give_up_at() const noexcept { return valid_until() - margin_; }
+Grant::TimePoint Grant::give_up_at() const noexcept { return valid_until() - margin_; }
 
-Lease::TimePoint Lease::heartbeat_due() const noexcept {
+Grant::TimePoint Grant::heartbeat_due() const noexcept {
   const auto sent = valid_until() + margin_ - terms_.ttl;
   return sent + terms_.heartbeat_every;
 }
 
-std::optional<LockRenewal> Lease::next_renewal() const {
+std::optional<LockRenewal> Grant::next_renewal() const {
   const TimePoint now = steady_clock::now();
   const milliseconds ttl = ttl_from(now);
   if (terms_.max_hold > milliseconds{0}) {
@@ -78,7 +76,7 @@ std::optional<LockRenewal> Lease::next_renewal() const {
   return renewal_at(now);
 }
 
-LockRenewal Lease::renewal_at(TimePoint now) const {
+LockRenewal Grant::renewal_at(TimePoint now) const {
   const milliseconds ttl = ttl_from(now);
   LockRenewal renewal;
   renewal.name = terms_.name;
@@ -88,7 +86,7 @@ LockRenewal Lease::renewal_at(TimePoint now) const {
   renewal.kind = kind();
   renewal.ttl = ttl;
   renewal.heartbeat_every = terms_.heartbeat_every;
-  // The last one that max_hold allows: silence after it is not a sign of death.
+  // After the last renewal that max_hold allows the holder must not count as silent.
   const bool limited = terms_.max_hold > milliseconds{0};
   if (limited && now + ttl >= granted_at_ + terms_.max_hold - milliseconds{1}) {
     renewal.heartbeat_every = std::max(renewal.heartbeat_every, ttl);
@@ -98,29 +96,29 @@ LockRenewal Lease::renewal_at(TimePoint now) const {
   return renewal;
 }
 
-void Lease::renewed(const LockRenewal& renewal, TimePoint sent) noexcept {
+void Grant::renewed(const LockRenewal& renewal, TimePoint sent) noexcept {
   renewals_.store(renewal.renewals, std::memory_order_relaxed);
   const TimePoint until = sent + renewal.ttl - margin_;
-  // Two renewals may overlap (a manual one and one of the keep-alive): the later promise counts.
+  // Two renewals may overlap (extend() and a heartbeat): the one that reaches further counts.
   TimePoint known = valid_until();
   while (known < until && !valid_until_.compare_exchange_weak(known, until)) {
   }
 }
 
-bool Lease::end(State state) noexcept {
+bool Grant::end(State state) noexcept {
   State expected = State::held;
   return state_.compare_exchange_strong(expected, state, std::memory_order_acq_rel);
 }
 
-bool Lease::end_released() noexcept { return end(State::released); }
+bool Grant::end_released() noexcept { return end(State::released); }
 
-bool Lease::end_lost(LossReason reason) noexcept {
+bool Grant::end_lost(LossReason reason) noexcept {
   LossReason none = LossReason::none;
   reason_.compare_exchange_strong(none, reason, std::memory_order_acq_rel);
   return end(State::lost);
 }
 
-std::function<void(const LockLoss&)> Lease::take_on_lost() noexcept {
+std::function<void(const LockLoss&)> Grant::take_on_lost() noexcept {
   return std::exchange(terms_.on_lost, nullptr);
 }
 

@@ -1,17 +1,17 @@
 -- Removing what nobody needs any more, some names at a time.
 
--- name: sweep_page
+-- name: page_end
 -- The last of the next names to look at, or NULL.
 --   ?1 the last of those before, ?2 how many
 SELECT max(name) FROM (SELECT name FROM lock_tokens WHERE name > ?1 ORDER BY name LIMIT ?2)
 
--- name: sweep_claims
+-- name: remove_expired
 -- Removes the records that have lingered for long enough. Grants that were not confirmed are
 -- left to unsettled_lines: their clients are evicted with them.
 --   ?1 after this name, ?2 up to this one, ?3 now
 DELETE FROM lock_claims WHERE name > ?1 AND name <= ?2 AND state = 'held' AND gone <= ?3
 
--- name: sweep_tokens
+-- name: remove_tokens
 -- Forgets tokens of locks that nobody uses. A token is at least the time of day of its
 -- grant in µs: so the next one is larger even if this one is forgotten.
 -- ?1 after this name, ?2 up to this one, ?3 tokens of before this time

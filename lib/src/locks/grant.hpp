@@ -15,8 +15,12 @@
 
 namespace leasehold::inline v0 {
 
-/// What a caller wants of a grant, and what the keep-alive needs of it.
-struct LeaseTerms {
+/// The ttl with which a lock is granted. max_hold limits it; 0 means no limit.
+std::chrono::milliseconds first_ttl(std::chrono::milliseconds ttl,
+                                    std::chrono::milliseconds max_hold) noexcept;
+
+/// What the caller asked for, and what the keep-alive needs to know.
+struct GrantTerms {
   std::string name;
   std::string owner;
   std::string metadata;  ///< JSON
@@ -28,22 +32,22 @@ struct LeaseTerms {
   std::function<void(const LockLoss&)> on_lost;
 };
 
-/// One grant of a lock: shared by the handles of the caller and the keep-alive. Its end is final
-/// and happens once: held → released, or held → lost.
+/// One holder's time-limited hold of a lock, shared by the caller's handles and the keep-alive. It
+/// ends once, and for good: held → released, or held → lost.
 ///
-/// Thread-safe, but for the parts that say who protects them.
-class Lease {
+/// Thread-safe, except for the members that say who guards them.
+class Grant {
  public:
   using TimePoint = std::chrono::steady_clock::time_point;
   enum class State { held, released, lost };
 
-  /// Until when a grant can be trusted whose request left at `sent`: what the reply took shortens
-  /// our trust.
-  static TimePoint trusted_until(const LeaseTerms& terms, TimePoint sent) noexcept;
+  /// Until when a grant is trusted whose request left at `sent`. Counted from then, because the
+  /// time that the reply took must shorten trust.
+  static TimePoint trusted_until(const GrantTerms& terms, TimePoint sent) noexcept;
 
-  Lease(LeaseTerms terms, const LockGrant& grant, TimePoint sent);
+  Grant(GrantTerms terms, const Granted& granted, TimePoint sent);
 
-  const LeaseTerms& terms() const noexcept { return terms_; }
+  const GrantTerms& terms() const noexcept { return terms_; }
   const std::string& name() const noexcept { return terms_.name; }
   FencingToken token() const noexcept { return token_; }
   const std::optional<LockRecord>& took_over_from() const noexcept { return took_over_from_; }
@@ -51,9 +55,9 @@ class Lease {
   /// As granted, or shared after a downgrade.
   LockKind kind() const noexcept { return kind_.load(); }
 
-  /// Between begin and end nobody knows which kind it is: what the store says of a renewal that was
-  /// sent meanwhile is not to be believed.
-  /// Returns whether an earlier attempt is undecided still.
+  /// While a downgrade is under way, or its outcome is unknown, nobody knows which kind the store
+  /// has. What it answers to a renewal sent in that time must not be believed.
+  /// Returns whether an earlier attempt is still undecided.
   bool begin_downgrade() noexcept { return downgrading_.exchange(true); }
   void cancel_downgrade() noexcept { downgrading_.store(false); }
   void end_downgrade() noexcept {
@@ -68,56 +72,59 @@ class Lease {
   LossReason loss_reason() const noexcept;
   TimePoint valid_until() const noexcept;
 
-  /// False for ever once it was false, even if the answer to a renewal comes in later.
+  /// Once it has returned false it always does, even if a renewal is answered later.
   bool valid() const noexcept;
-  /// Whether valid() said no because time had run out. Nobody may have been told of a loss yet.
+  /// Whether valid() returned false because time had run out. The loss may not be announced yet.
   bool lapsed() const noexcept { return lapsed_.load(); }
 
   std::chrono::microseconds held_for() const noexcept;
 
-  /// When the request that was granted left.
+  /// When the request left that was granted.
   TimePoint granted_at() const noexcept { return granted_at_; }
 
-  /// When to announce the loss: as long before valid_until() as that is before the server's end.
+  /// When to announce the loss: as long before valid_until() as that is before the end in the
+  /// store.
   TimePoint give_up_at() const noexcept;
 
-  /// When the next heartbeat is due: a third, or so, into the lease.
+  /// When the next heartbeat is due.
   TimePoint heartbeat_due() const noexcept;
 
-  /// The next heartbeat, to be sent now. Nothing if `max_hold` allows no further one.
+  /// The next heartbeat, to be sent now. Nothing if `max_hold` allows no more.
   std::optional<LockRenewal> next_renewal() const;
 
-  /// A renewal in any case, for as long as the terms allow.
+  /// A renewal for as long as the terms allow, even if that is no longer than the present one.
   LockRenewal renewal_at(TimePoint now) const;
 
-  /// The store granted `renewal`, which was sent at `sent`.
+  /// The store accepted `renewal`, which was sent at `sent`.
   void renewed(const LockRenewal& renewal, TimePoint sent) noexcept;
 
-  /// Ends the lease. False if it has ended already.
+  /// Ends the grant. False if it has ended already.
   bool end_released() noexcept;
   bool end_lost(LossReason reason) noexcept;
 
   /// Fires the stop token, after end_lost().
   void fire_lost() noexcept { lost_.request_stop(); }
 
-  /// The caller's callback, for whoever ended the lease: to be called after a loss, and in any case
-  /// to be destroyed by a thread that may destroy whatever the callback owns, even the client.
+  /// The caller's callback, for the thread that ended the grant. It is called after a loss, and
+  /// must be destroyed on a thread that may destroy what the callback owns, which may be the
+  /// client.
   std::function<void(const LockLoss&)> take_on_lost() noexcept;
   std::stop_token lost_token() const noexcept { return lost_.get_token(); }
 
-  /// Where the keep-alive has it on its agenda; protected by the keep-alive.
-  using Agenda = std::multimap<TimePoint, std::shared_ptr<Lease>>;
+  /// Its entries on the agenda of the keep-alive, guarded by KeepAlive::mutex_. (An annotation
+  /// cannot name the mutex of another object.)
+  using Agenda = std::multimap<TimePoint, std::shared_ptr<Grant>>;
   std::optional<Agenda::iterator> renewal_entry;
   std::optional<Agenda::iterator> give_up_entry;
 
-  /// Handles that share it; protected by the registry of re-entrant leases.
+  /// How many handles share it, guarded by LockCore::reentrant_mutex_.
   int handles = 1;
 
  private:
   std::chrono::milliseconds ttl_from(TimePoint now) const noexcept;
   bool end(State state) noexcept;
 
-  LeaseTerms terms_;  // but for the callback it does not change
+  GrantTerms terms_;  // does not change, except for the callback
   const std::chrono::milliseconds margin_;
   const FencingToken token_;
   const std::optional<LockRecord> took_over_from_;
@@ -126,7 +133,7 @@ class Lease {
   std::atomic<LockKind> kind_;
   std::atomic<bool> downgrading_{false};
   std::atomic<State> state_{State::held};
-  mutable std::atomic<bool> lapsed_{false};  // what valid() has told
+  mutable std::atomic<bool> lapsed_{false};  // valid() has returned false
   std::atomic<LossReason> reason_{LossReason::none};
   std::atomic<TimePoint> valid_until_;
   std::atomic<std::uint64_t> renewals_{0};

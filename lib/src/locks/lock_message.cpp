@@ -1,0 +1,39 @@
+#include "locks/lock_message.hpp"
+
+namespace leasehold::inline v0 {
+
+std::string_view message_word(LockMessage::Type type) noexcept {
+  switch (type) {
+    case LockMessage::Type::granted:
+      return "granted";
+    case LockMessage::Type::taken:
+      return "taken";
+    case LockMessage::Type::vanished:
+      return "vanished";
+    case LockMessage::Type::awaited:
+      return "awaited";
+    case LockMessage::Type::reset:
+      break;
+  }
+  return {};
+}
+
+std::string to_text(const LockMessage& message) {
+  std::string text(message_word(message.type));
+  text += ' ';
+  text += message.owner;
+  return text;
+}
+
+std::optional<LockMessage> parse_lock_message(std::string_view text) {
+  using Type = LockMessage::Type;
+  const auto space = text.find(' ');
+  if (space == std::string_view::npos) return std::nullopt;
+  for (const Type type : {Type::granted, Type::taken, Type::vanished, Type::awaited}) {
+    if (text.substr(0, space) != message_word(type)) continue;
+    return LockMessage{type, std::string(text.substr(space + 1))};
+  }
+  return std::nullopt;
+}
+
+}  // namespace leasehold::inline v0
