@@ -8,16 +8,16 @@
 namespace leasehold::inline v0 {
 
 // Errors tell the caller what to do. Expected outcomes (the lock is busy, the lease is gone) are
-// values, not errors.
+// return values, not errors.
 
-/// Base of every exception that Leasehold throws.
+/// The base of every exception that Leasehold throws.
 class LEASEHOLD_API Error : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
 };
 
-/// An argument was refused before anything was sent. The message names the value and what is
-/// allowed. Retrying with the same argument is pointless.
+/// An argument was refused before anything was sent. The message says what is allowed and what was
+/// given. Retrying with the same argument is pointless.
 class LEASEHOLD_API InvalidArgument : public Error {
  public:
   using Error::Error;
@@ -36,8 +36,8 @@ class LEASEHOLD_API OutcomeUnknown : public Error {
   using Error::Error;
 };
 
-/// The server answered, and the answer was no: the request did **not** happen. `reason()` says
-/// whether waiting can help or somebody has to change something.
+/// The server refused the request: it did **not** happen. reason() says whether waiting can help
+/// or somebody has to change something.
 class LEASEHOLD_API ServerRefused : public Error {
  public:
   enum class Reason {
@@ -48,7 +48,7 @@ class LEASEHOLD_API ServerRefused : public Error {
     read_only,       ///< the server is a replica: point the URI at the primary
     loading,         ///< the server is reading its data set: try again shortly
     busy,            ///< a script blocks the server: try again shortly
-    conflict,        ///< other transactions were in the way again and again: try again shortly
+    conflict,        ///< other transactions kept getting in the way: try again shortly
     no_schema,       ///< the tables are missing or too old: run migrate()
     newer_schema,    ///< the tables were made by a newer Leasehold: update this program
     other,           ///< see what()
@@ -58,7 +58,7 @@ class LEASEHOLD_API ServerRefused : public Error {
 
   Reason reason() const noexcept { return reason_; }
 
-  /// Whether the same request can succeed later with nobody changing anything.
+  /// Whether the same request can succeed later although nobody changes anything.
   bool transient() const noexcept {
     return reason_ == Reason::loading || reason_ == Reason::busy || reason_ == Reason::conflict;
   }
@@ -67,15 +67,15 @@ class LEASEHOLD_API ServerRefused : public Error {
   Reason reason_;
 };
 
-/// A write of the caller's own transaction came too late: the lease it stands on is gone. Let the
-/// transaction roll back: the task is, or will be, somebody else's.
+/// A write in the caller's own transaction came too late: the worker no longer holds the lease of
+/// the task. Let the transaction roll back, because another worker has the task or will get it.
 class LEASEHOLD_API LeaseLost : public Error {
  public:
   using Error::Error;
 };
 
-/// A fencing token was refused because a newer one was seen: whoever holds it lost the lock. The
-/// transaction that asked is aborted.
+/// A fencing token was refused because a newer one has been seen: its holder has lost the lock. The
+/// transaction in which it was checked is aborted.
 class LEASEHOLD_API StaleToken : public Error {
  public:
   using Error::Error;

@@ -6,10 +6,14 @@
 
 namespace leasehold::inline v0 {
 
-/// Grows with every grant of a lock, and does not go back even if Redis loses all its data. (It
-/// does if Redis goes on with *older* data: a replica or a copy that missed the latest grants.)
-/// Hand it to whatever the lock protects and refuse there anything that comes with a smaller one:
-/// that closes the gap that every lock with a time limit has.
+/// A number that grows with every grant of a lock.
+///
+/// Every lock with a time limit has a gap: a holder that was paused may write after the lock went
+/// to somebody else. To close it, send the token with each write, and let whatever the lock
+/// protects refuse a token that is smaller than one it has seen.
+///
+/// Tokens do not go back even if Redis loses all its data. They do if Redis continues with *older*
+/// data: a replica or a copy that missed the latest grants.
 struct FencingToken {
   std::uint64_t value = 0;
 

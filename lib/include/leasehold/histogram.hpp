@@ -9,9 +9,10 @@
 
 namespace leasehold::inline v0 {
 
-/// A snapshot of how long something took. Buckets are cumulative nowhere: each counts its own.
+/// A snapshot of how long something took. Buckets are not cumulative: each counts only the values
+/// that fall into it.
 struct LEASEHOLD_API Histogram {
-  /// Upper bounds (inclusive) of the buckets; one more bucket takes what is longer.
+  /// Upper bounds (inclusive) of the buckets; one more bucket counts everything above.
   static constexpr std::array<std::chrono::microseconds, 16> bounds{
       std::chrono::microseconds{50},
       std::chrono::microseconds{100},
@@ -34,7 +35,7 @@ struct LEASEHOLD_API Histogram {
   std::uint64_t count = 0;
   std::chrono::microseconds sum{0};
 
-  /// The upper bound of the bucket in which the given share (0 to 1) of all values lies.
+  /// The upper bound of the bucket that contains the given quantile, from 0 to 1.
   std::chrono::microseconds quantile(double share) const noexcept;
 };
 

@@ -15,30 +15,30 @@
 
 namespace leasehold::inline v0 {
 
-class Grant;     // internal: one grant, shared by its handles and the keep-alive
+class Grant;     // internal: one hold of a lock, shared by its handles and the heartbeats
 class LockCore;  // internal: what a client and its locks share
 
 enum class LockState {
-  held,   ///< a living lease
-  stale,  ///< the lease ended without a release: its holder crashed, hung or lost its way to Redis
+  held,
+  stale,  ///< expired without a release: the holder crashed, hung or lost its connection
 };
 
 enum class LockKind {
   exclusive,  ///< one holder
-  shared,     ///< many holders at once: readers, or those who have a permit
+  shared,     ///< many holders at once: readers, or holders of a permit
 };
 
-/// Somebody who stands in line for a lock.
+/// A process that waits in line for a lock.
 struct LockWaiter {
   std::string runner;
   int pid = 0;
   std::string host;
   LockKind kind = LockKind::exclusive;
   int priority = 0;
-  std::chrono::system_clock::time_point since;  ///< the server's time
+  std::chrono::system_clock::time_point since;  ///< by the store's clock
 };
 
-/// Who holds a lock, or held it until its lease ended. Times are the server's.
+/// Who holds a lock, or held it until it expired. Times are by the store's clock.
 struct LockRecord {
   std::string name;
   LockKind kind = LockKind::exclusive;
@@ -47,7 +47,7 @@ struct LockRecord {
   int pid = 0;
   std::string host;
   std::string platform;
-  std::map<std::string, std::string> metadata;  ///< the holder's own words
+  std::map<std::string, std::string> metadata;  ///< see LockOptions::metadata
   FencingToken token;                           ///< 0 if it is not known
   std::chrono::system_clock::time_point acquired_at;
   std::chrono::system_clock::time_point heartbeat_at;  ///< the last one; the grant is the first
@@ -55,40 +55,40 @@ struct LockRecord {
   std::chrono::milliseconds ttl{0};
   std::chrono::milliseconds age{0};            ///< since acquired_at
   std::chrono::milliseconds heartbeat_age{0};  ///< since heartbeat_at
-  std::chrono::milliseconds remaining{0};      ///< of the lease; 0 if it has ended
+  std::chrono::milliseconds remaining{0};      ///< until it expires; 0 if it has expired
 
-  // Of a shared lock everything above but name, kind, state and token is empty: see `holders`.
+  // For a shared lock, everything above except name, kind, state and token is empty: see `holders`.
   std::uint64_t holder_count = 1;
   std::uint64_t waiter_count = 0;
-  std::vector<LockRecord> holders;  ///< of a shared lock; filled by status() only
-  std::vector<LockWaiter> waiters;  ///< the next one first; filled by status() only
+  std::vector<LockRecord> holders;  ///< of a shared lock; only status() fills it
+  std::vector<LockWaiter> waiters;  ///< the next one first; only status() fills it
 };
 
 enum class OnConflict {
-  wait,         ///< stand in line for up to `wait`
+  wait,         ///< wait in line for up to `wait`
   fail_fast,    ///< return at once
-  retry,        ///< try again by `retry`, within `wait`; not in line, so that others go first
-  steal_stale,  ///< like `wait`, but take the lock from a holder silent for `steal_after`
-  force,        ///< take it in any case: an operator's override
+  retry,        ///< try again as `retry` says, for up to `wait`; does not wait in line
+  steal_stale,  ///< like `wait`, but take the lock from a holder that is silent for `steal_after`
+  force,        ///< take the lock from whoever holds it: an operator's override
 };
 
 enum class Queueing {
   fair,     ///< first come, first served within a priority
-  barging,  ///< before everybody who waits already
+  barging,  ///< ahead of everybody who already waits
 };
 
 enum class Heartbeat {
-  automatic,  ///< the client renews the lease in the background
-  manual,     ///< the caller calls extend()
+  automatic,  ///< the client renews the lock in the background
+  manual,     ///< the caller renews it with extend()
 };
 
 enum class Reentry {
-  refused,  ///< a lock that this runner holds already is busy, as for anybody else
-  allowed,  ///< it is shared: same token, released when the last handle is
+  refused,  ///< a lock that this runner already holds is busy, as it is for everybody else
+  allowed,  ///< handles share the grant and its token; releasing the last handle releases the lock
 };
 
-/// For OnConflict::retry: `first`, then `factor` times as long each time up to `longest`, each
-/// shortened by a random share of up to a half so that contenders drift apart.
+/// For OnConflict::retry. The first pause is `first`, each later one `factor` times as long, up to
+/// `longest`. Each pause is shortened at random by up to a half, so that contenders spread out.
 struct RetryPolicy {
   int retries = 5;
   std::chrono::milliseconds first{100};
@@ -98,9 +98,9 @@ struct RetryPolicy {
 
 enum class LossReason {
   none,      ///< not lost
-  expired,   ///< could not be renewed in time, e.g. because Redis was unreachable
+  expired,   ///< not renewed in time, for example because the store was unreachable
   taken,     ///< somebody else holds it now: stolen, forced, or granted after it expired
-  vanished,  ///< the key is gone: deleted from outside, forcibly released, or Redis lost its data
+  vanished,  ///< deleted from outside, released by an operator, or the store lost its data
   max_hold,  ///< held for as long as `max_hold` allows
 };
 
@@ -111,66 +111,77 @@ struct LockLoss {
 };
 
 struct LockOptions {
-  /// How long the lock outlives its holder: the longest time that a crash blocks the others.
-  /// At least 20 ms, at most 24 h. Shorter costs more heartbeats. Default 30 s.
+  // ---- What you get
+
+  /// The lock expires this long after its holder has crashed: so long do others have to wait.
+  /// 20 ms to 24 h. Shorter costs more heartbeats. Default 30 s.
   std::chrono::milliseconds ttl{30'000};
 
-  /// How long to try before acquire() returns nothing. 0 tries once; `forever` never gives up.
-  /// Default 10 s. Does not apply to `fail_fast`.
+  /// The lock is lost (LossReason::max_hold) after this time, so that a stuck holder does not keep
+  /// it for ever. 0 means no limit. Default 0.
+  std::chrono::milliseconds max_hold{0};
+
+  /// Whether this runner can acquire a lock again that it already holds. Default: refused.
+  Reentry reentry = Reentry::refused;
+
+  /// Shown to everybody who asks who holds the lock. At most 4 KiB in all. Default: empty.
+  std::map<std::string, std::string> metadata;
+
+  /// Called once when the lock is lost, after `lost()` has fired, on a thread of the client. It may
+  /// block: that delays the callbacks of other locks, but no heartbeat. Default: none.
+  std::function<void(const LockLoss&)> on_lost;
+
+  // ---- What it costs to keep it
+
+  /// Who renews the lock. The client renews all locks that are due in one round trip. Default:
+  /// automatic.
+  Heartbeat heartbeat = Heartbeat::automatic;
+
+  /// The time between two automatic heartbeats, 1 ms to half of the ttl. Shorter costs round trips;
+  /// longer leaves less time to retry a heartbeat that failed. 0 means a third of the ttl.
+  /// Default 0.
+  std::chrono::milliseconds heartbeat_every{0};
+
+  // ---- What to do if somebody else holds it
+
+  /// How long acquire() tries. 0 tries once; `forever` never gives up. `fail_fast` ignores it.
+  /// Default 10 s.
   std::chrono::milliseconds wait{10'000};
   static constexpr std::chrono::milliseconds forever = std::chrono::milliseconds::max();
 
-  /// Default: renewed by the client every third of the ttl, or as `heartbeat_every` says. All locks
-  /// due are renewed in one round trip.
-  Heartbeat heartbeat = Heartbeat::automatic;
-
-  /// For Heartbeat::automatic: the time between two renewals, 1 ms to half of the ttl. Shorter
-  /// costs round trips; longer leaves less time for another try after one that failed. 0, the
-  /// default, means a third of the ttl.
-  std::chrono::milliseconds heartbeat_every{0};
-
-  /// Renewal stops after this time and the lock is lost (LossReason::max_hold), so that a stuck
-  /// holder is not kept alive for ever. 0, the default, means no limit.
-  std::chrono::milliseconds max_hold{0};
-
+  /// Default: wait.
   OnConflict on_conflict = OnConflict::wait;
+
+  /// The pauses of OnConflict::retry.
   RetryPolicy retry;
 
-  /// Place in the line: a waiter with a higher priority overtakes, but boundedly. With each step of
-  /// difference it is served before at most 8 who came earlier, so that nobody starves.
-  /// From -100 to 100. Default 0.
-  int priority = 0;
-
-  /// Default: fair.
-  Queueing queueing = Queueing::fair;
-
-  /// For steal_stale: how long a holder must have been silent. A holder is never thought silent
-  /// before it missed two of its own heartbeats. The robbed holder is told at once, if it can hear,
-  /// and its token is outranked. Only exclusive holders are robbed. Costs a look at the lock
-  /// whenever the holder may be silent: at most one a second, ten just before it is. Default 5 s.
+  /// How long a holder must be silent before OnConflict::steal_stale takes its lock. A holder that
+  /// has missed fewer than two of its own heartbeats is never considered silent. The old holder is
+  /// told at once, if it can be reached, and its token is outranked. Only exclusive locks can be
+  /// stolen. Costs up to one look at the lock per second, and ten per second shortly before the
+  /// holder counts as silent. Default 5 s.
   std::chrono::milliseconds steal_after{5'000};
 
-  /// Default: refused.
-  Reentry reentry = Reentry::refused;
+  /// A waiter with a higher priority overtakes others in the line, within bounds: for each step of
+  /// difference it is served before at most 8 waiters that came earlier, so that nobody starves.
+  /// -100 to 100. Default 0.
+  int priority = 0;
 
-  /// Shown to everybody who asks who holds the lock. At most 4 KiB in all. Default: none.
-  std::map<std::string, std::string> metadata;
-
-  /// Called once when the lock is lost, after `lost()` fired, on a thread of the client. May block;
-  /// that delays other loss callbacks, never a renewal. Default: none.
-  std::function<void(const LockLoss&)> on_lost;
+  /// Where in the line to wait. Default: fair.
+  Queueing queueing = Queueing::fair;
 };
 
 enum class Ownership {
-  held,     ///< renewed: ours, for another ttl
-  lost,     ///< no longer ours; final
-  unknown,  ///< Redis did not answer: still ours until valid_until(), try again
+  held,     ///< renewed: held for another ttl
+  lost,     ///< not held any more; final
+  unknown,  ///< the store did not answer: still held until valid_until(), try again
 };
 
 enum class Release {
-  done,      ///< it was ours and is free now
-  was_lost,  ///< it was not ours any more
-  unknown,  ///< Redis did not answer: tried again in the background, free when the ttl ends at last
+  done,      ///< it was held and is free now
+  was_lost,  ///< it was not held any more
+  unknown,   ///< the store did not answer: retried in the background; free at the latest after the
+             ///< ttl
 };
 
 /// For logs and messages.
@@ -181,59 +192,64 @@ LEASEHOLD_API const char* to_string(Release release) noexcept;
 
 /// A lock that this process holds. Move-only; the destructor releases it.
 ///
-/// What a handle promises ends before the server's: it counts from the moment the request was sent,
-/// on the steady clock, minus a margin of 1 % of the ttl and 2 ms.
+/// A handle stops trusting its lock before the store lets it expire: it counts from the moment the
+/// request was sent, on the steady clock, and subtracts 1 % of the ttl and 2 ms.
 ///
 /// Thread safety: const members from any thread; the others from one thread at a time.
 class LEASEHOLD_API Lock {
  public:
   Lock(Lock&&) noexcept;
   Lock& operator=(Lock&&) noexcept;
-  /// Releases. Never throws; what it could not do is logged and tried again in the background.
-  /// If a reply is lost it asks a second time. Each time may take a command time-out and, if the
-  /// connection has to be made first, two connect time-outs: 10 s in all by default, at worst.
+  /// Releases the lock. Never throws. If the store does not answer, it asks once more, and then
+  /// retries in the background and logs it. Each of the two requests takes at most one command
+  /// time-out and, if the connection has to be made first, two connect time-outs: with the default
+  /// options 10 s in all.
   ~Lock();
 
   const std::string& name() const noexcept;
 
-  /// See FencingToken.
+  /// Pass it on to whatever the lock protects: see FencingToken.
   FencingToken token() const noexcept;
 
-  /// The value, with 128 random bits, that proves this grant to Redis.
+  /// The value that identifies this grant in the store: 128 random bits.
   const std::string& owner() const noexcept;
 
   /// Whether the lock is held and trusted at this moment. Asks no server.
   bool valid() const noexcept;
 
-  /// Until when it is trusted if no further renewal succeeds.
+  /// The end of trust if no further heartbeat succeeds.
   std::chrono::steady_clock::time_point valid_until() const noexcept;
 
   /// Fires when the lock is lost, before valid_until(). Does not fire on release.
-  /// A std::stop_callback on it runs on a thread that all locks of the client share and must not
-  /// block: other locks would hear of their loss late. What takes time belongs into `on_lost`.
+  ///
+  /// A std::stop_callback on it runs on a thread that all locks of the client share. It must not
+  /// block, because that would delay the signal for other locks; use LockOptions::on_lost for work
+  /// that takes time.
   std::stop_token lost() const noexcept;
   LossReason loss_reason() const noexcept;
 
-  /// If the previous holder vanished without releasing (or was robbed): its record.
+  /// The record of the previous holder, if it did not release the lock: its grant expired, or the
+  /// lock was taken from it.
   const std::optional<LockRecord>& took_over_from() const noexcept;
 
-  /// Whether this handle shares the grant of an earlier one (Reentry::allowed).
+  /// Whether this handle shares the grant of an earlier handle (Reentry::allowed).
   bool reentered() const noexcept;
 
-  /// How often acquire() tried again before it got the lock.
+  /// How many attempts acquire() made after the first one.
   int retries() const noexcept;
 
-  /// Renews the lease for its ttl, now. Needed only with Heartbeat::manual.
+  /// Renews the lock now, for its whole ttl. Needed only with Heartbeat::manual.
   Ownership extend();
 
-  /// Turns an exclusive lock into a shared one without letting it go: readers that wait may come in
-  /// beside it. The token stays. `unknown`: Redis did not answer; try again.
+  /// Turns an exclusive lock into a shared one without releasing it, so that waiting readers can
+  /// come in. The token stays the same. Returns `unknown` if the store did not answer: try again.
   Ownership downgrade();
 
-  /// Who stands in line for this lock, the next one first. Asks Redis, throws what status() throws.
+  /// Who waits in line for this lock, the next one first. Asks the store; throws what
+  /// LockClient::status() throws.
   std::vector<LockWaiter> waiters() const;
 
-  /// Gives the lock back. Calling it again returns the same answer and does nothing.
+  /// Releases the lock. A second call returns the same answer and does nothing.
   Release release() noexcept;
 
  private:
@@ -249,19 +265,19 @@ class LEASEHOLD_API Lock {
 };
 
 enum class RefusalReason {
-  busy,       ///< somebody else holds it, and the time or the retries allowed are used up
+  busy,       ///< somebody else holds the lock, and the allowed time or retries are used up
   cancelled,  ///< the caller's stop token fired
 };
 
 /// Why acquire() returned nothing.
 struct Refusal {
   RefusalReason reason = RefusalReason::busy;
-  std::optional<LockRecord> holder;  ///< as of the last attempt; none if cancelled before it
-  std::chrono::milliseconds retry_after{0};  ///< trying again earlier is hardly worthwhile
-  int retries = 0;                           ///< attempts after the first
+  std::optional<LockRecord> holder;          ///< at the last attempt; none if there was no attempt
+  std::chrono::milliseconds retry_after{0};  ///< an earlier attempt is hardly worthwhile
+  int retries = 0;                           ///< attempts after the first one
 };
 
-/// A lock, or the reason why there is none. Used like std::optional.
+/// A lock, or the reason why there is none. Use it like a std::optional.
 template <class Held>
 class BasicAcquisition {
  public:
@@ -280,7 +296,7 @@ class BasicAcquisition {
   Held& value() & { return held_.value(); }
   Held&& value() && { return std::move(held_).value(); }
 
-  /// Why there is no lock. Empty in every field if there is one.
+  /// Why there is no lock. All its fields are empty if there is one.
   const Refusal& refusal() const noexcept { return refusal_; }
 
  private:

@@ -13,8 +13,10 @@
 #include "leasehold/lock.hpp"
 #include "leasehold/lock_observer.hpp"
 #include "leasehold/lock_set.hpp"
+#include "leasehold/lock_stats.hpp"
 #include "leasehold/redis_link.hpp"
 #include "leasehold/runner_id.hpp"
+#include "leasehold/sqlite_options.hpp"
 
 namespace spdlog {
 class logger;
@@ -25,96 +27,97 @@ namespace leasehold::inline v0 {
 class LockCore;  // internal
 
 struct LockClientOptions {
-  /// For redis:// and redis+unix:// only.
+  /// For redis:// and redis+unix:// URIs.
   RedisOptions redis;
 
-  /// For sqlite: only. How long a call tries while other processes write to the file; then it
-  /// throws Unavailable, and nothing has happened. 1 ms to 1 h. Default 5 s.
-  std::chrono::milliseconds sqlite_timeout{5'000};
+  /// For sqlite: URIs. The time-out is 5 s by default: a lock that takes longer is hardly useful.
+  SqliteOptions sqlite{.timeout = std::chrono::seconds{5}};
 
-  /// Who we are. Default: RunnerId::of_this_process().
+  /// The name of this process in lock records. Default: RunnerId::of_this_process().
   std::optional<RunnerId> runner;
 
-  /// How long the record of a holder that vanished can be seen after its lease ended: by the next
-  /// holder (a takeover), by list() and by the stale count. Costs memory in the store for
-  /// crashed holders only. Default 1 h.
+  /// How long the record of a crashed holder remains visible after its grant has expired: to the
+  /// next holder (a takeover), to list(), and in the count of stale locks. Costs memory in the
+  /// store for crashed holders only. Default 1 h.
   std::chrono::milliseconds keep_stale_records{3'600'000};
 
   /// How long the store remembers the token counter of a lock, counted from the first grant
-  /// (SQLite: from the last). A lost counter starts again from the server's clock in µs, above all
-  /// earlier tokens; remembering it only matters if that clock is set back, by up to this much.
-  /// Costs about 100 bytes a lock name used within this time. Default 1 h.
+  /// (SQLite: from the last). A counter that was forgotten starts again from the store's clock in
+  /// µs, which is above all earlier tokens unless that clock was set back by more than this time.
+  /// Costs about 100 bytes for each lock name used within this time. Default 1 h.
   std::chrono::milliseconds keep_counters{3'600'000};
 
-  /// Told of every event. Default: nobody.
+  /// Receives every event. Default: none.
   std::shared_ptr<LockObserver> observer;
 
-  /// Where to log. Default: warnings and errors to stderr, nothing below.
+  /// Where to log. Default: warnings and errors go to stderr, nothing else is logged.
   std::shared_ptr<spdlog::logger> logger;
 };
 
-/// Named locks in one Redis, or in a SQLite file or memory of this machine. Cheap to use, costs
-/// four threads and three connections to have: make one for the process.
+/// Named locks in one Redis, or on this machine in SQLite: in a file or in memory. A client is
+/// cheap to use, but has four threads and three connections: make one for the whole process.
 ///
 /// Lock names are 1 to 512 bytes without control characters or braces.
 /// Thread safety: every member may be called from any thread. Locks may outlive their client.
 class LEASEHOLD_API LockClient {
  public:
-  /// For example LockClient{"redis://127.0.0.1:6379"}. Connects with the first call.
+  /// For example LockClient{"redis://127.0.0.1:6379"}. The first call connects, not this one.
   ///
-  /// Without a server: "sqlite:PATH" is a file that the processes of this machine share (not over a
-  /// network), "sqlite::memory:" belongs to this client alone, "sqlite::memory:NAME" to all clients
-  /// of this process that name it. These are opened here: throws ServerRefused or Unavailable if
-  /// that is not possible. Leases are judged by the machine's monotonic clock. See docs/locks.md.
+  /// Three forms need no server: "sqlite:PATH" is a file that the processes of this machine share
+  /// (not over a network); "sqlite::memory:" belongs to this client alone; "sqlite::memory:NAME" is
+  /// shared by all clients of this process that use the same name. These are opened here: throws
+  /// ServerRefused or Unavailable if that fails. The machine's monotonic clock decides when a lock
+  /// in SQLite expires. See docs/locks.md.
   explicit LockClient(std::string_view uri, LockClientOptions options = {});
 
-  /// Over a link of your own; of `options.redis` only the command_timeout is used then: no
-  /// heartbeat waits longer for its reply.
+  /// Uses a link of your own. Of `options.redis` only command_timeout counts then: a heartbeat
+  /// never waits longer than that for its reply.
   explicit LockClient(std::shared_ptr<RedisLink> link, LockClientOptions options = {});
 
   LockClient(LockClient&&) noexcept;
   LockClient& operator=(LockClient&&) noexcept;
   ~LockClient();
 
-  /// Takes the lock or says why not. Costs one round trip when it is free.
+  /// Takes the lock, or says why not. Costs one round trip when the lock is free.
   ///
-  /// If `stop` fires, or anything is thrown, nothing is left behind in Redis, or is removed in the
-  /// background as soon as Redis answers.
+  /// If `stop` fires or an exception is thrown, nothing is left behind in the store; what cannot be
+  /// removed at once is removed in the background as soon as the store answers.
   ///
-  /// Throws InvalidArgument; Unavailable or ServerRefused if the lock was certainly not taken;
-  /// OutcomeUnknown if replies were lost again and again. While there is time to `wait`, a Redis
-  /// that is away or loading is tried again.
+  /// Throws InvalidArgument; Unavailable or ServerRefused if the lock was certainly not taken; and
+  /// OutcomeUnknown if replies were lost repeatedly. While there is time to `wait`, a store that is
+  /// unavailable or loading is tried again.
   Acquisition acquire(std::string_view name, const LockOptions& options = {},
                       std::stop_token stop = {});
 
-  /// Takes all of the locks, or none. In whatever order callers name them, they cannot deadlock.
-  /// Costs one round trip when all are free.
+  /// Takes all of the locks, or none. Callers cannot deadlock, in whatever order they name the
+  /// locks. Costs one round trip when all are free.
   ///
-  /// Nothing is held while it waits: it stands in line for the first lock that is busy, and when
-  /// that one is granted, tries the others at once; if one of them is busy it lets go of all and
-  /// stands in line for that one. So it can be overtaken while others hold single locks of the set.
+  /// Nothing is held while this call waits. It waits in line for the first lock that is busy. When
+  /// it gets that lock, it tries the others at once; if one of them is busy, it releases all and
+  /// waits in line for that one. It can therefore be overtaken by callers that want only one of the
+  /// locks.
   ///
-  /// Up to 64 names; OnConflict::wait or fail_fast. Throws what acquire() throws.
+  /// Takes 1 to 64 names, and OnConflict::wait or fail_fast. Throws what acquire() throws.
   SetAcquisition acquire_all(const std::vector<std::string>& names, const LockOptions& options = {},
                              std::stop_token stop = {});
 
-  /// Who holds the lock, or vanished with it, and who stands in line. Nothing if it is free.
+  /// Who holds the lock, or held it until it expired, and who waits. Nothing if the lock is free.
   std::optional<LockRecord> status(std::string_view name);
 
-  /// The records of all locks whose name matches the glob-style pattern (`*`, `?`, `[a-z]`),
-  /// sorted by name. Walks over the whole key space in pages; never blocks Redis.
+  /// The records of all locks whose name matches the glob-style pattern (`*`, `?`, `[a-z]`), sorted
+  /// by name. Visits the whole key space page by page and does not block the store.
   std::vector<LockRecord> list(std::string_view pattern = "*");
 
-  /// The same without holding them all in memory, in no particular order. The visitor returns
-  /// whether it wants more.
+  /// Passes the same records to the visitor one by one, in no particular order, without keeping
+  /// them in memory. The visitor returns whether it wants more.
   void visit(std::string_view pattern, const std::function<bool(const LockRecord&)>& visitor);
 
-  /// Removes the records of holders that vanished; returns what it removed. They would expire
-  /// by themselves (see LockClientOptions::keep_stale_records).
+  /// Removes the records of stale locks and returns them. They would disappear by themselves: see
+  /// LockClientOptions::keep_stale_records.
   std::vector<LockRecord> cleanup_stale(std::string_view pattern = "*");
 
-  /// Takes the lock away from whoever holds it; returns its record, or nothing if it was free. For
-  /// operators. The holder is told at once; the next in line gets the lock.
+  /// Takes the lock away from its holder: for operators. Returns the holder's record, or nothing if
+  /// the lock was free. The holder is told at once, and the next in line gets the lock.
   std::optional<LockRecord> force_release(std::string_view name);
 
   LockStats stats(StatsScope scope = StatsScope::process);

@@ -17,29 +17,29 @@ class LEASEHOLD_API LockSet {
  public:
   LockSet(LockSet&&) noexcept = default;
   LockSet& operator=(LockSet&& other) noexcept;
-  /// Releases, in one round trip. Does not throw, and waits no longer than the destructor of one
-  /// Lock, however many they are.
+  /// Releases all of them in one round trip. Does not throw, and waits no longer than the
+  /// destructor of a single Lock.
   ~LockSet();
 
   /// Sorted by name.
   std::vector<Lock>& locks() noexcept { return locks_; }
   const std::vector<Lock>& locks() const noexcept { return locks_; }
 
-  /// Throws std::out_of_range if it is none of them.
+  /// The lock with this name. Throws std::out_of_range if the set does not contain it.
   const Lock& at(std::string_view name) const;
 
-  /// Whether every one of them is held and trusted at this moment.
+  /// Whether all of them are held and trusted at this moment. Asks no server.
   bool valid() const noexcept;
 
   /// Fires when any of them is lost.
   std::stop_token lost() const noexcept { return lost_.get_token(); }
 
-  /// Releases all of them. `done` if all were ours until now, else the worst answer.
+  /// Releases all of them. Returns `done` if all were held until now, otherwise the worst answer.
   Release release() noexcept;
 
  private:
   friend class AcquireAllCall;
-  /// All of one client.
+  /// The locks belong to one client.
   explicit LockSet(std::vector<Lock> locks);
 
   struct PassOn {
@@ -49,7 +49,7 @@ class LEASEHOLD_API LockSet {
 
   std::vector<Lock> locks_;
   std::stop_source lost_;
-  std::deque<std::stop_callback<PassOn>> losses_;  // of each lock, passed on to lost_
+  std::deque<std::stop_callback<PassOn>> losses_;  // each passes the loss of one lock on to lost_
 };
 
 using SetAcquisition = BasicAcquisition<LockSet>;

@@ -6,6 +6,7 @@
 #include "leasehold/lock_client.hpp"
 #include "leasehold/lock_observer.hpp"
 #include "leasehold/lock_set.hpp"
+#include "leasehold/lock_stats.hpp"
 #include "leasehold/mutex.hpp"
 #include "leasehold/redis_link.hpp"
 #include "leasehold/runner_id.hpp"

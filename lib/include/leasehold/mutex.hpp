@@ -11,27 +11,28 @@
 
 namespace leasehold::inline v0 {
 
-/// A lock as the standard library wants it: Lockable and TimedLockable, so that std::scoped_lock,
-/// std::unique_lock and std::lock work.
+/// A lock that meets the standard's Lockable and TimedLockable requirements, so that
+/// std::scoped_lock, std::unique_lock and std::lock work.
 ///
-/// The standard's interface has no words for what a distributed lock can do: *lose* itself. Ask
-/// valid() or lost() in between, pass token() on; where that matters, Lock is the better tool.
+/// A distributed lock can be *lost* while it is held, and the standard's interface has no way to
+/// tell. Check valid() or lost() in between, and pass token() on. Where loss matters, use Lock.
 ///
-/// Like std::mutex it is not recursive. Threads that share one Mutex queue up in the process first:
-/// only one of them at a time asks Redis.
-/// Thread safety: as std::mutex; unlike it, it may be unlocked by another thread.
+/// Like std::mutex it is not recursive. Threads that share one Mutex queue up inside the process
+/// first, so that only one of them at a time asks the store.
+///
+/// Thread safety: as std::mutex, except that another thread may unlock it.
 /// The client must outlive it.
 class LEASEHOLD_API Mutex {
  public:
-  /// `options.wait` and `options.on_conflict` are not used: the calls below say how long to wait.
+  /// `options.wait` and `options.on_conflict` are ignored: the calls below say how long to wait.
   /// Throws InvalidArgument.
   Mutex(LockClient& client, std::string name, LockOptions options = {});
 
   Mutex(const Mutex&) = delete;
   Mutex& operator=(const Mutex&) = delete;
 
-  /// Waits for as long as it takes. Throws what LockClient::acquire() throws; a Redis that is away
-  /// is waited for.
+  /// Waits for as long as it takes, also while the store is unavailable. Throws what
+  /// LockClient::acquire() throws.
   void lock();
 
   /// Tries once.
@@ -47,10 +48,10 @@ class LEASEHOLD_API Mutex {
     return try_lock_for(deadline - Clock::now());
   }
 
-  /// Never throws. A lock that was lost is unlocked too: only valid() could have told.
+  /// Never throws. Unlocks a lock that was lost, too: only valid() and lost() tell of a loss.
   void unlock() noexcept;
 
-  /// The following are for whoever has it locked.
+  /// Only the thread that has locked it may call these.
   FencingToken token() const noexcept { return held_->token(); }
   bool valid() const noexcept { return held_ && held_->valid(); }
   std::stop_token lost() const noexcept { return held_->lost(); }

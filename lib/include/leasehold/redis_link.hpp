@@ -13,7 +13,7 @@
 
 namespace leasehold::inline v0 {
 
-/// What Redis answered.
+/// A reply from Redis.
 struct RedisReply {
   enum class Type { nil, status, error, integer, string, array };
 
@@ -26,45 +26,45 @@ struct RedisReply {
 /// One command and its arguments. The caller keeps the texts alive during the call.
 using RedisCommand = std::span<const std::string_view>;
 
-/// Ends with its life.
+/// A subscription lasts as long as this object.
 class LEASEHOLD_API RedisSubscription {
  public:
   virtual ~RedisSubscription() = default;
 };
 
-/// The way to one Redis. Implement it to lend Leasehold a client that your application already has;
-/// otherwise `connect_redis()` makes one.
+/// A connection to one Redis. Implement this class to let Leasehold use a Redis client that your
+/// application already has; otherwise `connect_redis()` makes one.
 ///
 /// Thread safety: every member may be called from any thread.
 class LEASEHOLD_API RedisLink {
  public:
   virtual ~RedisLink() = default;
 
-  /// Sends the commands in one go and returns their replies in the same order. An error reply is a
-  /// value (Type::error) and does not disturb its neighbours.
+  /// Sends the commands together and returns their replies in the same order. An error reply is a
+  /// value (Type::error); the other commands are executed all the same.
   ///
   /// Throws Unavailable if no command was sent, OutcomeUnknown if at least one may have been
-  /// executed and its reply did not arrive within `timeout`, ServerRefused if the server turned the
-  /// connection away.
+  /// executed but its reply did not arrive within `timeout`, and ServerRefused if the server
+  /// refused the connection.
   virtual std::vector<RedisReply> pipeline(std::span<const RedisCommand> commands,
                                            std::chrono::milliseconds timeout) = 0;
 
-  /// The same with the link's own time-out.
+  /// Does the same with the link's own time-out.
   virtual std::vector<RedisReply> pipeline(std::span<const RedisCommand> commands) = 0;
 
-  /// Subscribes to a channel. Both functions are called on a thread of the subscription, which
-  /// reconnects by itself: `on_subscribed` after each time that it is (again) subscribed, as
-  /// messages may have been missed before. Destroying the subscription ends it.
+  /// Subscribes to a channel. Both functions are called on a thread of the subscription. It
+  /// reconnects by itself, and calls `on_subscribed` each time it has subscribed, because messages
+  /// may have been missed before.
   ///
-  /// A link that cannot subscribe returns nothing, as this one does: then waiting for a lock still
-  /// works, but takes up to a second longer.
+  /// A link that cannot subscribe returns null, as this default does. Waiting for a lock still
+  /// works then, but can take up to a second longer.
   virtual std::unique_ptr<RedisSubscription> subscribe(
       std::string /*channel*/, std::function<void(std::string_view)> /*on_message*/,
       std::function<void()> /*on_subscribed*/) {
     return nullptr;
   }
 
-  /// Where the link leads, for messages. Never contains a password.
+  /// The address of the server, for messages. Never contains a password.
   virtual std::string where() const = 0;
 };
 
@@ -72,19 +72,20 @@ struct RedisOptions {
   /// How long to wait for a connection to be made. Default 2 s.
   std::chrono::milliseconds connect_timeout{2'000};
 
-  /// How long to wait for replies before the outcome is declared unknown. Default 1 s.
+  /// How long to wait for a reply. After that the call throws OutcomeUnknown. Default 1 s.
   std::chrono::milliseconds command_timeout{1'000};
 
-  /// Connections shared by all threads. Concurrent callers are pipelined, so that one is nearly
-  /// always best: more only help when a single core can no longer parse the replies. Default 1.
+  /// The number of connections that all threads share. Commands of concurrent callers are
+  /// pipelined, so one connection is nearly always best; more only help when a single core can no
+  /// longer parse the replies. Default 1.
   std::size_t connections = 1;
 };
 
 /// Connects to `redis://[user:password@]host[:port][/db]`, `redis://:password@host` or
 /// `redis+unix:///path/to/socket[?db=n]` (user and password are percent-decoded).
 ///
-/// The connection is made by the first command, not here, and comes back by itself after a loss.
-/// Throws InvalidArgument, naming the part of the URI that is wrong.
+/// The first command makes the connection, not this call. A lost connection is made again by
+/// itself. Throws InvalidArgument, which names the part of the URI that is wrong.
 LEASEHOLD_API std::shared_ptr<RedisLink> connect_redis(std::string_view uri,
                                                        const RedisOptions& options = {});
 

@@ -13,13 +13,13 @@ namespace leasehold::inline v0 {
 class LockClient;
 class LockCore;
 
-/// A named read/write lock: many readers or one writer. The writer's side is the same lock as
-/// LockClient::acquire() of that name.
+/// A named read/write lock: many readers, or one writer. A writer holds the same lock that
+/// LockClient::acquire() takes by this name.
 ///
-/// Readers and writers stand in one line: a writer that waits stops new readers, readers that
-/// waited behind it come in together. Each reader has a lease of its own: one that crashed does not
-/// live on because others renew theirs. Writers get growing tokens, readers that of the last
-/// writer.
+/// Readers and writers wait in one line. A waiting writer keeps new readers out; the readers that
+/// waited behind it come in together. Each reader has a grant of its own, which expires if that
+/// reader crashes, whatever the others do. Each writer gets a larger token; readers get the token
+/// of the last writer.
 ///
 /// Thread safety: every member may be called from any thread. May outlive its client.
 class LEASEHOLD_API SharedLock {
@@ -27,8 +27,9 @@ class LEASEHOLD_API SharedLock {
   /// Throws InvalidArgument for a bad name.
   SharedLock(const LockClient& client, std::string name);
 
-  /// Both as LockClient::acquire(). Lock::downgrade() makes a writer a reader. Among the options
-  /// `reentry` is for writers, and OnConflict::force lets a reader oust a writer only.
+  /// Both work like LockClient::acquire(). Lock::downgrade() turns a writer into a reader. Only
+  /// writers can use `reentry`. A reader that uses OnConflict::force can only take the lock from a
+  /// writer.
   Acquisition read(const LockOptions& options = {}, std::stop_token stop = {});
   Acquisition write(const LockOptions& options = {}, std::stop_token stop = {});
 
@@ -39,15 +40,16 @@ class LEASEHOLD_API SharedLock {
   std::string name_;
 };
 
-/// A named number of permits. Each permit is a lease of its own, with its heartbeat and its signal
-/// of loss, and is handed out in the order of the line.
+/// A named semaphore: at most a given number of holders at once. Each permit is a grant of its own,
+/// with its own heartbeat and its own signal of loss. Waiters get permits in the order of the line.
 ///
-/// The number travels with each acquire() and resize(); the last one that reached Redis counts, for
-/// everybody. A larger one lets waiters in at once; a smaller one takes no permit away, but none is
-/// handed out until enough came back. A crashed holder's permit is free when its ttl ends.
+/// Each acquire() and resize() sends the number of permits; the last number that reached the store
+/// counts for everybody. A larger number lets waiters in at once. A smaller number takes no permit
+/// away, but no new one is granted until enough have been released. The permit of a crashed holder
+/// is free when its ttl ends.
 ///
-/// Its name is one with the names of locks: whoever takes an exclusive lock of the same name
-/// waits until no permit is out, and keeps permits from being handed out.
+/// Semaphores and locks share their names. An exclusive lock with the name of a semaphore waits
+/// until no permit is held, and no permit is granted while that lock is held.
 ///
 /// Thread safety: every member may be called from any thread. May outlive its client.
 class LEASEHOLD_API Semaphore {
@@ -55,10 +57,11 @@ class LEASEHOLD_API Semaphore {
   /// `permits` is 1 to 1,000,000. Throws InvalidArgument.
   Semaphore(const LockClient& client, std::string name, int permits);
 
-  /// One permit. As LockClient::acquire(); OnConflict::force hands out one more than there are.
+  /// Takes one permit. Works like LockClient::acquire(). OnConflict::force grants a permit even if
+  /// none is left.
   Acquisition acquire(const LockOptions& options = {}, std::stop_token stop = {});
 
-  /// Changes the number, here and in Redis.
+  /// Changes the number of permits, here and in the store.
   void resize(int permits);
 
   const std::string& name() const noexcept { return name_; }

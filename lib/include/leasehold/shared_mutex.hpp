@@ -13,17 +13,18 @@
 
 namespace leasehold::inline v0 {
 
-/// A read/write lock as the standard library wants it: SharedLockable and SharedTimedLockable as
-/// well as Lockable and TimedLockable, so that std::shared_lock, std::unique_lock and
-/// std::scoped_lock work. What Mutex cannot tell, this cannot either: see there.
+/// A read/write lock that meets the standard's Lockable, TimedLockable, SharedLockable and
+/// SharedTimedLockable requirements, so that std::shared_lock, std::unique_lock and
+/// std::scoped_lock work. Like Mutex, it cannot tell of a loss: where that matters, use SharedLock.
 ///
-/// Like std::shared_mutex it is not recursive. Threads that share one SharedMutex sort themselves
-/// out in the process first, and then ask Redis: a writer that waits stops new readers, readers
-/// that wait come in before the next writer, so that neither side starves. Thread safety: as
-/// std::shared_mutex; unlike it, it may be unlocked by another thread.
+/// Like std::shared_mutex it is not recursive. Threads that share one SharedMutex first take turns
+/// inside the process, and then ask the store. A waiting writer keeps new readers out, and waiting
+/// readers come in before the next writer, so that neither side starves.
+///
+/// Thread safety: as std::shared_mutex, except that another thread may unlock it.
 class LEASEHOLD_API SharedMutex {
  public:
-  /// `options.wait` and `options.on_conflict` are not used: the calls below say how long to wait.
+  /// `options.wait` and `options.on_conflict` are ignored: the calls below say how long to wait.
   /// Throws InvalidArgument.
   SharedMutex(LockClient& client, std::string name, LockOptions options = {});
 
@@ -67,11 +68,11 @@ class LEASEHOLD_API SharedMutex {
   std::mutex mutex_;
   std::condition_variable changed_;
   // All of these are protected by mutex_.
-  bool writer_ = false;  // a thread of this process writes, or asks Redis to
+  bool writer_ = false;  // a thread of this process writes, or asks the store to
   int waiting_writers_ = 0;
   int waiting_readers_ = 0;
   int readers_first_ = 0;  // waiting readers that come in before the next writer
-  int readers_ = 0;        // threads of this process that read, or ask Redis to
+  int readers_ = 0;        // threads of this process that read, or ask the store to
   std::optional<Lock> write_lock_;
   std::vector<Lock> read_locks_;
 };

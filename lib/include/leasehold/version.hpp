@@ -4,7 +4,7 @@
 
 namespace leasehold::inline v0 {
 
-/// The library's version, "major.minor.patch".
+/// The version of the library, "major.minor.patch".
 LEASEHOLD_API const char* version() noexcept;
 
 }  // namespace leasehold::inline v0

@@ -29,7 +29,7 @@ std::string new_id() {
 
 std::string last_system_error() { return std::generic_category().message(errno); }
 
-/// The id in the file; empty for a new file, or one whose writer died before it wrote.
+/// The id in the file. Empty if the file is new, or if its writer crashed before it wrote.
 std::string read_id(int fd, const std::filesystem::path& file) {
   char buffer[128];
   const ssize_t size = pread(fd, buffer, sizeof buffer, 0);
@@ -69,7 +69,7 @@ const RunnerId& RunnerId::of_this_process() {
 
 RunnerId RunnerId::generate() { return RunnerId{std::make_shared<const State>(new_id(), -1)}; }
 
-RunnerId RunnerId::persistent(const std::filesystem::path& file) {
+RunnerId RunnerId::from_file(const std::filesystem::path& file) {
   const int fd = open(file.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
   if (fd < 0) refuse(file, last_system_error());
   // From here on the state closes the file, whatever happens.
