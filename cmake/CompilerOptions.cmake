@@ -11,6 +11,9 @@ if(PROJECT_IS_TOP_LEVEL)
   if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
     # g++ 12 sees ghosts in libstdc++'s own headers under -Og and the sanitizers
     target_compile_options(leasehold_options INTERFACE -Wno-maybe-uninitialized)
+  elseif(CMAKE_CXX_COMPILER_ID MATCHES "Clang")
+    # Checks the annotations of lib/src/support/thread_safety.hpp.
+    target_compile_options(leasehold_options INTERFACE -Wthread-safety -Werror=thread-safety)
   endif()
 endif()
 

@@ -3,13 +3,15 @@
 #include <cstddef>
 #include <string>
 
+#include "support/internal_api.hpp"
+
 namespace leasehold::inline v0 {
 
 /// Lower-case hex of `bytes` random bytes from the kernel: unlike a generator of our own it stays
 /// unique across fork().
-std::string random_hex(std::size_t bytes);
+LEASEHOLD_INTERNAL_API std::string random_hex(std::size_t bytes);
 
 /// A random number in [0, 1), for jitter only.
-double random_share();
+LEASEHOLD_INTERNAL_API double random_share();
 
 }  // namespace leasehold::inline v0

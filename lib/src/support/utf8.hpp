@@ -3,14 +3,16 @@
 #include <string>
 #include <string_view>
 
+#include "support/internal_api.hpp"
+
 namespace leasehold::inline v0 {
 
-bool is_utf8(std::string_view text) noexcept;
+LEASEHOLD_INTERNAL_API bool is_utf8(std::string_view text) noexcept;
 
 /// The text with each byte that is not part of UTF-8, and each NUL, replaced by '?'.
-std::string replace_invalid_utf8(std::string_view text);
+LEASEHOLD_INTERNAL_API std::string replace_invalid_utf8(std::string_view text);
 
 /// At most `longest` bytes of a UTF-8 text, no character cut in two.
-std::string utf8_prefix(std::string text, std::size_t longest);
+LEASEHOLD_INTERNAL_API std::string utf8_prefix(std::string text, std::size_t longest);
 
 }  // namespace leasehold::inline v0

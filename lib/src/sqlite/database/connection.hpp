@@ -11,6 +11,7 @@
 #include "sqlite/database/sqlite_uri.hpp"
 #include "sqlite/database/statement.hpp"
 #include "support/embedded_text.hpp"
+#include "support/internal_api.hpp"
 
 namespace leasehold::inline v0::sqlite {
 
@@ -24,7 +25,7 @@ struct CloseConnection {
 
 /// One connection with its prepared statements. Used by one thread at a time. Every call throws
 /// Busy if another connection is in the way, otherwise as Database says.
-class Connection {
+class LEASEHOLD_INTERNAL_API Connection {
  public:
   explicit Connection(const SqliteUri& uri);
   /// One that belongs to somebody else, who has begun and will end its transaction.

@@ -15,6 +15,7 @@
 #include "sqlite/database/hub.hpp"
 #include "sqlite/database/sqlite_uri.hpp"
 #include "support/fair_mutex.hpp"
+#include "support/internal_api.hpp"
 
 namespace leasehold::inline v0::sqlite {
 
@@ -62,7 +63,7 @@ using Transaction = Connection;
 /// A call inside a transact() of the same thread that would wait for it throws InvalidArgument.
 ///
 /// Thread-safe. A child of fork() must not use what its parent has opened: open it there again.
-class Database {
+class LEASEHOLD_INTERNAL_API Database {
  public:
   /// Opens it; makes the file and the tables if they are not there. Throws as above, and
   /// ServerRefused for a file that is not ours or was made by a newer Leasehold.
@@ -161,7 +162,8 @@ struct OpenedDatabase {
   std::shared_ptr<Database> database;
   int version_found;  ///< of the tables of this kind, before; 0 for none
 };
-OpenedDatabase open_and_look(const SqliteUri& uri, const OpenOptions& options);
+LEASEHOLD_INTERNAL_API OpenedDatabase open_and_look(const SqliteUri& uri,
+                                                    const OpenOptions& options);
 inline std::shared_ptr<Database> open_database(const SqliteUri& uri, const OpenOptions& options) {
   return open_and_look(uri, options).database;
 }

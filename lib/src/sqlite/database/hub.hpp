@@ -8,11 +8,12 @@
 #include <string_view>
 
 #include "sqlite/database/sqlite_uri.hpp"
+#include "support/internal_api.hpp"
 
 namespace leasehold::inline v0::sqlite {
 
 /// Word between those of this process who use the same database: arrives at once. Thread-safe.
-class Hub : public std::enable_shared_from_this<Hub> {
+class LEASEHOLD_INTERNAL_API Hub : public std::enable_shared_from_this<Hub> {
  public:
   using Handler = std::function<void(std::string_view message)>;
 

@@ -3,6 +3,8 @@
 #include <chrono>
 #include <string>
 
+#include "support/internal_api.hpp"
+
 namespace leasehold::inline v0::sqlite {
 
 // SQLite has no server whose clock could judge. What all processes of a machine share, and nobody
@@ -14,13 +16,13 @@ namespace leasehold::inline v0::sqlite {
 // have a holder that still trusts its lease and another process that has seen it end.
 
 /// Since the machine was started, sleep not counted.
-std::chrono::milliseconds since_boot();
-std::chrono::microseconds since_boot_in_us();
+LEASEHOLD_INTERNAL_API std::chrono::milliseconds since_boot();
+LEASEHOLD_INTERNAL_API std::chrono::microseconds since_boot_in_us();
 
 /// Which start that was: the same for all processes until the next one.
 const std::string& boot_id();
 
 /// The time of day, which may jump: shown to people, and the seed of tokens.
-std::chrono::microseconds wall_clock();
+LEASEHOLD_INTERNAL_API std::chrono::microseconds wall_clock();
 
 }  // namespace leasehold::inline v0::sqlite

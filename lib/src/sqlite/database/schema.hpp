@@ -1,11 +1,12 @@
 #pragma once
 
 #include "sqlite/database/database.hpp"
+#include "support/internal_api.hpp"
 
 namespace leasehold::inline v0::sqlite {
 
 /// The number at the beginning of a migration's name.
-int version_of(const EmbeddedText& migration);
+LEASEHOLD_INTERNAL_API int version_of(const EmbeddedText& migration);
 
 /// Throws ServerRefused if another program made the database and we have no tables in it. Changes
 /// nothing.

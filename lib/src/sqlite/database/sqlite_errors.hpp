@@ -2,6 +2,8 @@
 
 #include <string>
 
+#include "support/internal_api.hpp"
+
 struct sqlite3;
 
 namespace leasehold::inline v0::sqlite {
@@ -11,7 +13,8 @@ struct Busy {};
 
 /// Throws what the result code of a call that did nothing means: Busy, ServerRefused or
 /// Unavailable. `where` names the database.
-[[noreturn]] void raise(int code, sqlite3* connection, const std::string& where);
+[[noreturn]] LEASEHOLD_INTERNAL_API void raise(int code, sqlite3* connection,
+                                               const std::string& where);
 
 /// The same for opening the file at `path`: looks why.
 [[noreturn]] void raise_open_failure(int code, sqlite3* connection, const std::string& path,

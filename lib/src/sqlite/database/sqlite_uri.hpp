@@ -4,10 +4,12 @@
 #include <string>
 #include <string_view>
 
+#include "support/internal_api.hpp"
+
 namespace leasehold::inline v0::sqlite {
 
 /// Where an embedded store lives.
-struct SqliteUri {
+struct LEASEHOLD_INTERNAL_API SqliteUri {
   enum class Kind {
     private_memory,  ///< sqlite::memory: belongs to whoever opens it
     shared_memory,   ///< sqlite::memory:NAME is shared by all of this process who name it
@@ -26,6 +28,6 @@ inline constexpr std::string_view sqlite_uri_forms =
     "sqlite:path, sqlite::memory: or sqlite::memory:name";
 
 /// Nothing if the scheme is another one. Throws InvalidArgument for what stands behind it.
-std::optional<SqliteUri> parse_sqlite_uri(std::string_view uri);
+LEASEHOLD_INTERNAL_API std::optional<SqliteUri> parse_sqlite_uri(std::string_view uri);
 
 }  // namespace leasehold::inline v0::sqlite

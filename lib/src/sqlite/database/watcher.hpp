@@ -14,11 +14,12 @@
 
 #include "sqlite/database/database.hpp"
 #include "sqlite/database/hub.hpp"
+#include "support/internal_api.hpp"
 
 namespace leasehold::inline v0::sqlite {
 
 /// What those who use a database tell its watcher. Thread-safe, and outlives it.
-class Activity {
+class LEASEHOLD_INTERNAL_API Activity {
  public:
   /// This process uses the database: cheap, for every call.
   void keep_awake() noexcept { used_.store(true, std::memory_order_relaxed); }
@@ -38,7 +39,7 @@ class Activity {
 /// Word of this process arrives at once, through the hub. What other processes do nobody tells: the
 /// watcher looks whether the file has changed, every millisecond while things happen, then more and
 /// more rarely, up to every 25 ms, and once a second if this process does nothing itself.
-class Watcher {
+class LEASEHOLD_INTERNAL_API Watcher {
  public:
   struct Callbacks {
     std::function<void(std::string_view)> on_message;  ///< word of this process
