@@ -58,7 +58,7 @@ LockClientOptions client_options() {
   LockClientOptions options;
   options.redis.command_timeout = milliseconds{300};
   options.redis.connect_timeout = milliseconds{300};
-  options.sqlite_timeout = milliseconds{300};
+  options.sqlite.timeout = milliseconds{300};
   options.keep_stale_records = milliseconds{2'000};
   options.keep_counters = milliseconds{1'000};  // counters expire all the time
   options.logger =

@@ -9,7 +9,7 @@ int main(int, char** argv) {
   std::cout << "ready" << std::endl;
   std::string line;
   std::getline(std::cin, line);
-  const auto id = leasehold::RunnerId::persistent(argv[1]);
+  const auto id = leasehold::RunnerId::from_file(argv[1]);
   std::cout << id.str() << " " << id.incarnation() << " "
             << (id.persistent() ? "persistent" : "fresh") << std::endl;
   std::getline(std::cin, line);

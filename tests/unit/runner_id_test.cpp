@@ -103,13 +103,13 @@ TEST(PersistentRunnerIdTest, SurvivesItsHolder) {
   std::string first;
   std::string incarnation;
   {
-    const auto id = RunnerId::persistent(file);
+    const auto id = RunnerId::from_file(file);
     EXPECT_TRUE(id.persistent());
     EXPECT_EQ(text_of(file), id.str() + "\n");
     first = id.str();
     incarnation = id.incarnation();
   }
-  const auto again = RunnerId::persistent(file);
+  const auto again = RunnerId::from_file(file);
   EXPECT_EQ(again.str(), first);
   EXPECT_TRUE(again.persistent());
   EXPECT_NE(again.incarnation(), incarnation);
@@ -118,23 +118,23 @@ TEST(PersistentRunnerIdTest, SurvivesItsHolder) {
 TEST(PersistentRunnerIdTest, FileIsLockedWhileAnyCopyLives) {
   const TempDir dir;
   const auto file = dir.path() / "id";
-  auto original = std::make_unique<RunnerId>(RunnerId::persistent(file));
+  auto original = std::make_unique<RunnerId>(RunnerId::from_file(file));
   const std::string id = original->str();
   {
     const RunnerId copy = *original;
     original.reset();
-    const auto other = RunnerId::persistent(file);
+    const auto other = RunnerId::from_file(file);
     EXPECT_NE(other.str(), id);
     EXPECT_FALSE(other.persistent());
   }
-  EXPECT_EQ(RunnerId::persistent(file).str(), id);
+  EXPECT_EQ(RunnerId::from_file(file).str(), id);
 }
 
 TEST(PersistentRunnerIdTest, RefusedProcessLeavesTheFileAlone) {
   const TempDir dir;
   const auto file = dir.path() / "id";
-  const auto holder = RunnerId::persistent(file);
-  const auto other = RunnerId::persistent(file);
+  const auto holder = RunnerId::from_file(file);
+  const auto other = RunnerId::from_file(file);
   EXPECT_EQ(text_of(file), holder.str() + "\n");
 }
 
@@ -183,9 +183,9 @@ TEST(PersistentRunnerIdTest, EmptyFileOfACrashedWriterIsFilled) {
   for (const char* left : {"", "\n", "\r\n\n"}) {
     const auto file = dir.path() / "id";
     std::ofstream(file) << left;
-    const std::string id = RunnerId::persistent(file).str();
+    const std::string id = RunnerId::from_file(file).str();
     EXPECT_FALSE(id.empty());
-    EXPECT_EQ(RunnerId::persistent(file).str(), id);
+    EXPECT_EQ(RunnerId::from_file(file).str(), id);
     std::filesystem::remove(file);
   }
 }
@@ -194,7 +194,7 @@ TEST(PersistentRunnerIdTest, LineEndOfAnEditorIsNoPartOfTheId) {
   const TempDir dir;
   const auto file = dir.path() / "id";
   std::ofstream(file) << "runner_1700000000000_0123abcd_42\r\n";
-  EXPECT_EQ(RunnerId::persistent(file).str(), "runner_1700000000000_0123abcd_42");
+  EXPECT_EQ(RunnerId::from_file(file).str(), "runner_1700000000000_0123abcd_42");
 }
 
 TEST(PersistentRunnerIdTest, AnythingElseInTheFileIsRefusedAndKept) {
@@ -211,7 +211,7 @@ TEST(PersistentRunnerIdTest, AnythingElseInTheFileIsRefusedAndKept) {
            std::string(40, '\0'),
        }) {
     std::ofstream(file) << text;
-    const std::string message = message_of<InvalidArgument>([&] { RunnerId::persistent(file); });
+    const std::string message = message_of<InvalidArgument>([&] { RunnerId::from_file(file); });
     EXPECT_TRUE(contains(message, file.string().substr(0, 60))) << message;
     EXPECT_TRUE(contains(message, "expected runner_{ms}_{8 hex}_{pid}")) << message;
     EXPECT_EQ(text_of(file), text);
@@ -223,7 +223,7 @@ TEST(PersistentRunnerIdTest, FileThatCannotBeOpenedIsRefused) {
   std::ofstream(dir.path() / "file") << "";
   for (const auto& path : {dir.path() / "missing" / "id", dir.path() / "file" / "id", dir.path(),
                            dir.path() / std::string(300, 'n'), std::filesystem::path{}}) {
-    const std::string message = message_of<InvalidArgument>([&] { RunnerId::persistent(path); });
+    const std::string message = message_of<InvalidArgument>([&] { RunnerId::from_file(path); });
     EXPECT_TRUE(contains(message, "runner id file \"" + path.string().substr(0, 60))) << message;
   }
 }

@@ -59,7 +59,7 @@ AcquireCall::~AcquireCall() {
 }
 
 Acquisition AcquireCall::run() {
-  core_->telemetry.record({.type = LockEventType::claiming, .name = name_});
+  core_->telemetry.record({.type = LockEventType::acquiring, .name = name_});
   core_->start_listening();
   try {
     for (;;) {

@@ -49,7 +49,7 @@ AcquireAllCall::AcquireAllCall(std::shared_ptr<LockCore> core, std::vector<std::
 
 SetAcquisition AcquireAllCall::run() {
   core_->start_listening();
-  record_all(LockEventType::claiming);
+  record_all(LockEventType::acquiring);
   try {
     auto outcome = try_until_all_are_held();
     if (!outcome) record_all(LockEventType::failed);

@@ -43,7 +43,7 @@ std::unique_ptr<LockStore> open_store(std::string_view uri, const RunnerId& runn
   if (const auto place = sqlite::parse_sqlite_uri(uri)) {
     return std::make_unique<sqlite::SqliteLockStore>(
         *place, sqlite::SqliteLockStore::Options{runner, options.keep_stale_records,
-                                                 options.keep_counters, options.sqlite_timeout});
+                                                 options.keep_counters, options.sqlite.timeout});
   }
   if (!uri.starts_with("redis")) {
     throw InvalidArgument("lock URI: " + unknown_scheme(uri) +
@@ -60,7 +60,7 @@ template <class MakeStore>
 std::shared_ptr<LockCore> make_core(const LockClientOptions& options, MakeStore make_store) {
   check_keep_time("keep_stale_records", options.keep_stale_records);
   check_keep_time("keep_counters", options.keep_counters);
-  check_sqlite_timeout(options.sqlite_timeout);
+  check_sqlite_timeout(options.sqlite.timeout);
   const RunnerId runner = options.runner ? *options.runner : RunnerId::of_this_process();
   return std::make_shared<LockCore>(make_store(runner), runner, options);
 }

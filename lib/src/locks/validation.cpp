@@ -90,7 +90,7 @@ void check_keep_time(const char* what, milliseconds value) {
 }
 
 void check_sqlite_timeout(milliseconds value) {
-  check_range("sqlite_timeout", value, milliseconds{1}, hours{1});
+  check_range("sqlite.timeout", value, milliseconds{1}, hours{1});
 }
 
 std::string metadata_json(const LockOptions& options) {

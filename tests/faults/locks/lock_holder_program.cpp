@@ -18,7 +18,7 @@ using namespace leasehold;
 int main(int argc, char** argv) {
   if (argc < 4) return 2;
   auto options = leasehold::testing::as_new_runner();
-  if (argc > 4) options.runner = RunnerId::persistent(argv[4]);
+  if (argc > 4) options.runner = RunnerId::from_file(argv[4]);
   LockClient client{argv[1], options};
   Lock lock = client
                   .acquire(argv[2], {.ttl = std::chrono::milliseconds{std::stoi(argv[3])},

@@ -107,7 +107,7 @@ class LockLineFaultsTest : public ::testing::Test {
   Waiter& join(const std::string& id, Waiter::Then then = Waiter::Then::pass) {
     const auto before = line_length(client, name);
     Waiter& added = waiters.emplace_back(
-        others, name, LockOptions{.wait = LockOptions::forever, .metadata = {{"id", id}}}, then);
+        others, name, LockOptions{.metadata = {{"id", id}}, .wait = LockOptions::forever}, then);
     EXPECT_TRUE(eventually([&] { return line_length(client, name) == before + 1; }, patience));
     return added;
   }
@@ -165,7 +165,7 @@ TEST_F(LockLineFaultsTest, WaitersWhoseConnectionsAreCutComeBackToTheirPlaces) {
   repeat_if_turns_are_missed([&] {
     join("a", Waiter::Then::hold);
     join("b", Waiter::Then::hold);
-    Waiter outside{client, name, {.wait = LockOptions::forever, .metadata = {{"id", "outside"}}}};
+    Waiter outside{client, name, {.metadata = {{"id", "outside"}}, .wait = LockOptions::forever}};
     ASSERT_TRUE(eventually([&] { return line_length(client, name) == 3; }, patience));
     proxy.refuse(true);
     proxy.cut();

@@ -97,7 +97,7 @@ class LockLineProcessTest : public OnEveryLockStoreOfItsOwn {
   }
 
   Lock hold() {
-    return client.acquire(name, {.ttl = 60s, .wait = patience, .metadata = {{"id", "test"}}})
+    return client.acquire(name, {.ttl = 60s, .metadata = {{"id", "test"}}, .wait = patience})
         .value();
   }
 
@@ -452,7 +452,7 @@ TEST_P(LockLineProcessTest, LockOfAKilledHolderGoesToTheNextInLineWhenItsLeaseEn
     Peer& other = peer();
     holder.tell("acquire h " + name + " " + std::to_string(ttl.count()) + " 0 hold");
     const auto granted = holder.read_grant();
-    Waiter next{client, name, {.wait = patience, .metadata = {{"id", "next"}}}};
+    Waiter next{client, name, {.metadata = {{"id", "next"}}, .wait = patience}};
     ASSERT_TRUE(eventually([&] { return line_length(client, name) == 1; }, patience));
     join(other, "after");
     kill(holder);

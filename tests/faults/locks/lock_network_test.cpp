@@ -79,7 +79,7 @@ class LateLink final : public RedisLink {
 
 TEST_F(LockNetworkTest, GrantAfterOneThatCameTooLateIsANewOne) {
   LockClient late{std::make_shared<LateLink>(redis.uri(), 600ms), as_new_runner()};
-  Lock lock = late.acquire("lock", {.ttl = 500ms, .wait = patience, .heartbeat = Heartbeat::manual})
+  Lock lock = late.acquire("lock", {.ttl = 500ms, .heartbeat = Heartbeat::manual, .wait = patience})
                   .value();
   // What is left of the first one on the server is not what is trusted now.
   expect_trust_ends_before_the_servers(lock);
@@ -123,7 +123,7 @@ TEST_F(LockNetworkTest, ExtendThatSucceedsAfterTheLossIsTakenBack) {
   // A machine that stands still before the call can spoil one try, but not all of them.
   for (int i = 0; i < 5 && !link->renewed; ++i) {
     Lock lock =
-        held_up.acquire("lock", {.ttl = 1s, .wait = patience, .heartbeat = Heartbeat::manual})
+        held_up.acquire("lock", {.ttl = 1s, .heartbeat = Heartbeat::manual, .wait = patience})
             .value();
     link->lost = lock.lost();
     EXPECT_EQ(lock.extend(), Ownership::lost);

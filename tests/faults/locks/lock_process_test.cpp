@@ -157,21 +157,21 @@ TEST_P(LockProcessTest, RestartedServiceAdoptsTheLockOfItsDeadPredecessor) {
   {
     // While the predecessor lives nobody else is that runner.
     auto options = as_new_runner();
-    options.runner = RunnerId::persistent(file);
+    options.runner = RunnerId::from_file(file);
     ASSERT_FALSE(options.runner->persistent());
     LockClient impostor{store.uri(), options};
-    EXPECT_FALSE(impostor.acquire(name, {.wait = 0ms, .reentry = Reentry::allowed}));
+    EXPECT_FALSE(impostor.acquire(name, {.reentry = Reentry::allowed, .wait = 0ms}));
   }
   holder.process.kill(SIGKILL);
   ASSERT_TRUE(holder.process.wait(patience));
 
   auto options = as_new_runner();
-  options.runner = RunnerId::persistent(file);
+  options.runner = RunnerId::from_file(file);
   ASSERT_EQ(options.runner->str(), holder.runner);
   LockClient restarted{store.uri(), options};
-  EXPECT_FALSE(client.acquire(name, {.wait = 0ms, .reentry = Reentry::allowed}));
+  EXPECT_FALSE(client.acquire(name, {.reentry = Reentry::allowed, .wait = 0ms}));
   EXPECT_FALSE(restarted.acquire(name, {.wait = 0ms}));
-  Lock lock = restarted.acquire(name, {.wait = 0ms, .reentry = Reentry::allowed}).value();
+  Lock lock = restarted.acquire(name, {.reentry = Reentry::allowed, .wait = 0ms}).value();
   EXPECT_EQ(lock.token(), holder.token);
   ASSERT_TRUE(lock.took_over_from());
   EXPECT_EQ(lock.took_over_from()->runner, holder.runner);

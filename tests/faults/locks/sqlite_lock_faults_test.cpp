@@ -77,7 +77,7 @@ TEST_F(SqliteLockFaultsTest, ManyProcessesAreInEachOthersWayAndNobodyNoticesButT
 
 TEST_F(SqliteLockFaultsTest, WhoStaysInTheWayIsWaitedForAsLongAsTheOptionsSay) {
   auto options = as_new_runner();
-  options.sqlite_timeout = 50ms;
+  options.sqlite.timeout = 50ms;
   LockClient hasty{uri, options};
   LockClient patient{uri, as_new_runner()};
   const auto other = peek(uri);
@@ -106,7 +106,7 @@ TEST_F(SqliteLockFaultsTest, WhoStaysInTheWayIsWaitedForAsLongAsTheOptionsSay) {
 TEST_F(SqliteLockFaultsTest, WhoStaysInTheWayIsWaitedForOnceAndNotForTheSweepToo) {
   constexpr auto timeout = 1'050ms;  // longer than from one cleanup to the next
   auto options = as_new_runner();
-  options.sqlite_timeout = timeout;
+  options.sqlite.timeout = timeout;
   LockClient hasty{uri, options};
   peek(uri)->write([&](sqlite::Transaction&) {
     const auto try_it = [&] { hasty.acquire("lock", {.wait = 0ms}); };
@@ -294,7 +294,7 @@ TEST_F(SqliteLockFaultsTest, FullDiskIsSaidAndGetsBetter) {
     for (int i = 0; i < 1'000 && said.empty(); ++i) {
       try {
         client.acquire("lock" + std::to_string(i),
-                       {.wait = 0ms, .metadata = {{"m", std::string(2'000, 'x')}}});
+                       {.metadata = {{"m", std::string(2'000, 'x')}}, .wait = 0ms});
       } catch (const ServerRefused& error) {
         said = error.what();
       }

@@ -27,7 +27,7 @@ void be_busy(const std::string& uri, int threads, int rounds) {
       running.emplace_back([&, i] {
         try {
           auto options = leasehold::testing::as_new_runner();
-          options.sqlite_timeout = 60s;
+          options.sqlite.timeout = 60s;
           LockClient client{uri, options};
           const std::string name = client.runner().str() + ":" + std::to_string(i);
           for (int round = 0; round < rounds; ++round) {

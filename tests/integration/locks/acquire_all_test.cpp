@@ -226,7 +226,7 @@ TEST_P(AcquireAllTest, EventsOfEachLockHaveABeginningAndAnEnd) {
   const Lock busy = other.acquire(b).value();
   EXPECT_FALSE(client.acquire_all({a, b, c}, fail_fast()));
   for (const std::string& each : {a, b, c}) {
-    EXPECT_GE(events->count(LockEventType::claiming, each), 1U);
+    EXPECT_GE(events->count(LockEventType::acquiring, each), 1U);
     EXPECT_EQ(events->count(LockEventType::failed, each), 1U);
     EXPECT_EQ(events->count(LockEventType::acquired, each),
               events->count(LockEventType::released, each));

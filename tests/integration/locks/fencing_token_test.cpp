@@ -66,7 +66,7 @@ TEST_P(FencingTokenTest, StartsFromTheStoresClock) {
 }
 
 TEST_P(FencingTokenTest, IsNotSpentOnRefusalsReentryAndHeartbeats) {
-  const LockOptions reentrant{.wait = 0ms, .reentry = Reentry::allowed};
+  const LockOptions reentrant{.reentry = Reentry::allowed, .wait = 0ms};
   FencingToken token;
   {
     Lock lock = client.acquire("lock", reentrant).value();

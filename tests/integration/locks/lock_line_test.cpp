@@ -503,7 +503,7 @@ TEST_P(LockLineRaceTest, GrantThatIsPassedOnReachesTheNextAtOnce) {
       Waiter first{others, name, {.wait = LockOptions::forever}};
       while (line_length(client, name) == 0) {
       }
-      Waiter second{others, name, {.wait = LockOptions::forever, .metadata = {{"id", "second"}}}};
+      Waiter second{others, name, {.metadata = {{"id", "second"}}, .wait = LockOptions::forever}};
       while (line_length(client, name) == 1) {
       }
       std::jthread canceller([&] { first.cancel(); });

@@ -514,11 +514,11 @@ TEST_P(LockTest, ReentryIsRefusedUnlessAskedFor) {
   const Lock lock = client.acquire(name, {.reentry = Reentry::allowed}).value();
   EXPECT_FALSE(client.acquire(name, {.wait = 0ms}));
   const Lock plain = client.acquire(name + "2").value();
-  EXPECT_FALSE(client.acquire(name + "2", {.wait = 0ms, .reentry = Reentry::allowed}));
+  EXPECT_FALSE(client.acquire(name + "2", {.reentry = Reentry::allowed, .wait = 0ms}));
 }
 
 TEST_P(LockTest, ReentryGivesTheSameTokenAndTheLastHandleReleases) {
-  const LockOptions options{.wait = 0ms, .reentry = Reentry::allowed};
+  const LockOptions options{.reentry = Reentry::allowed, .wait = 0ms};
   Lock outer = client.acquire(name, options).value();
   Lock inner = client.acquire(name, options).value();
   EXPECT_FALSE(outer.reentered());
@@ -544,31 +544,31 @@ TEST_P(LockTest, ReentryDoesNotReachAnotherClient) {
   options.runner = client.runner();
   LockClient same_runner{store.uri(), options};
   const Lock lock = client.acquire(name, {.reentry = Reentry::allowed}).value();
-  EXPECT_FALSE(same_runner.acquire(name, {.wait = 0ms, .reentry = Reentry::allowed}));
-  EXPECT_FALSE(other.acquire(name, {.wait = 0ms, .reentry = Reentry::allowed}));
+  EXPECT_FALSE(same_runner.acquire(name, {.reentry = Reentry::allowed, .wait = 0ms}));
+  EXPECT_FALSE(other.acquire(name, {.reentry = Reentry::allowed, .wait = 0ms}));
 }
 
 TEST_P(LockTest, ReentryIsNotForARunnerThatOnlyTheHoldersMetadataNames) {
   const TempDir dir;
   auto options = as_new_runner();
-  options.runner = RunnerId::persistent(dir.path() / "runner");
+  options.runner = RunnerId::from_file(dir.path() / "runner");
   ASSERT_TRUE(options.runner->persistent());
   LockClient named{store.uri(), options};
   Lock lock = client.acquire(name, {.metadata = {{"runner", options.runner->str()}}}).value();
-  EXPECT_FALSE(named.acquire(name, {.wait = 0ms, .reentry = Reentry::allowed}));
+  EXPECT_FALSE(named.acquire(name, {.reentry = Reentry::allowed, .wait = 0ms}));
   EXPECT_EQ(lock.extend(), Ownership::held);
 }
 
 TEST_P(LockTest, ReentryIntoALostLockIsANewGrant) {
   const LockOptions options{
-      .ttl = 100ms, .wait = 20s, .heartbeat = Heartbeat::manual, .reentry = Reentry::allowed};
+      .ttl = 100ms, .reentry = Reentry::allowed, .heartbeat = Heartbeat::manual, .wait = 20s};
   Lock lost = client.acquire(name, options).value();
   ASSERT_TRUE(wait_for_stop(lost.lost()));
-  Lock again = client.acquire(name, {.wait = 20s, .reentry = Reentry::allowed}).value();
+  Lock again = client.acquire(name, {.reentry = Reentry::allowed, .wait = 20s}).value();
   EXPECT_FALSE(again.reentered());
   EXPECT_GT(again.token(), lost.token());
   EXPECT_EQ(lost.release(), Release::was_lost);
-  EXPECT_TRUE(client.acquire(name, {.wait = 0ms, .reentry = Reentry::allowed})->reentered());
+  EXPECT_TRUE(client.acquire(name, {.reentry = Reentry::allowed, .wait = 0ms})->reentered());
   EXPECT_EQ(again.release(), Release::done);
 }
 
@@ -585,7 +585,7 @@ TEST_P(LockTest, NextHolderLearnsOfTheOneThatVanished) {
   EXPECT_EQ(lock.took_over_from()->state, LockState::stale);
   EXPECT_EQ(lock.took_over_from()->remaining, 0ms);
   EXPECT_GT(lock.token(), vanished);
-  EXPECT_EQ(recorder->types(), (std::vector{LockEventType::claiming, LockEventType::acquired,
+  EXPECT_EQ(recorder->types(), (std::vector{LockEventType::acquiring, LockEventType::acquired,
                                             LockEventType::stale_seen, LockEventType::takeover}));
   EXPECT_EQ(next.stats().takeovers, 1U);
   EXPECT_EQ(next.stats().stale_seen, 1U);
@@ -749,7 +749,7 @@ TEST_P(LockTest, ObserverIsToldInOrder) {
   lock.extend();
   lock.release();
   EXPECT_EQ(events->types(),
-            (std::vector{Type::claiming, Type::acquired, Type::claiming, Type::contended,
+            (std::vector{Type::acquiring, Type::acquired, Type::acquiring, Type::contended,
                          Type::failed, Type::heartbeat, Type::releasing, Type::released}));
   const auto entries = events->entries();
   for (const auto& entry : entries) EXPECT_EQ(entry.name, name);
@@ -815,7 +815,7 @@ TEST_P(LockDataLossTest, IsToldToTheHolderAndIsANewBeginningForAll) {
 class LossCallbackTest : public LockTest {
  protected:
   static LockOptions soon_lost(std::function<void(const LockLoss&)> on_lost) {
-    return {.ttl = 50ms, .heartbeat = Heartbeat::manual, .on_lost = std::move(on_lost)};
+    return {.ttl = 50ms, .on_lost = std::move(on_lost), .heartbeat = Heartbeat::manual};
   }
 };
 ON_EVERY_STORE(LossCallbackTest);

@@ -518,7 +518,7 @@ class DowngradeFaultTest : public RedisSharedLockTest {
 
   Lock hold_through(LockClient& through) const {
     return SharedLock{through, name}
-        .write({.ttl = 30s, .wait = patience, .heartbeat = Heartbeat::manual})
+        .write({.ttl = 30s, .heartbeat = Heartbeat::manual, .wait = patience})
         .value();
   }
 
