@@ -25,8 +25,8 @@ void render(const std::string& payload, const std::stop_token&) {
 void charge_under_a_lock(const std::string& uri) {
   leasehold::LockClient locks{uri};  // redis://127.0.0.1:6379, or sqlite:locks.db
   if (auto lock = locks.acquire("invoice:42", {.ttl = 30s, .wait = 5s})) {
-    charge(42, lock->token());                         // stored with it: smaller ones are refused
-    if (lock->lost().stop_requested()) roll_back(42);  // a std::stop_token: told, not discovered
+    charge(42, lock->token());                         // store it: a smaller token is refused
+    if (lock->lost().stop_requested()) roll_back(42);  // a std::stop_token that fires on loss
   }                                                    // released here
 }
 
