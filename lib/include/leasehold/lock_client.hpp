@@ -55,7 +55,8 @@ struct LockClientOptions {
 };
 
 /// Named locks in one Redis, or on this machine in SQLite: in a file or in memory. A client is
-/// cheap to use, but has three to five threads and three connections: make one for the whole process.
+/// cheap to use, but has three to five threads and three connections: make one for the whole
+/// process.
 ///
 /// Lock names are 1 to 512 bytes without control characters or braces.
 /// Thread safety: every member may be called from any thread. Locks may outlive their client.

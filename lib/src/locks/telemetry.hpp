@@ -5,6 +5,7 @@
 #include <memory>
 
 #include "leasehold/lock_observer.hpp"
+#include "leasehold/lock_stats.hpp"
 #include "support/live_histogram.hpp"
 
 namespace leasehold::inline v0 {
