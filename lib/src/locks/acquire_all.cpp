@@ -165,9 +165,7 @@ std::optional<LockSet> AcquireAllCall::accept(std::vector<Lock> held) {
 /// With the time that is left.
 LockOptions AcquireAllCall::options_for_one() const {
   LockOptions options = options_;
-  if (options.wait != LockOptions::forever) {
-    options.wait = std::max(milliseconds{0}, attempts_.time_left());
-  }
+  options.wait = wait_until(attempts_.deadline());
   return options;
 }
 

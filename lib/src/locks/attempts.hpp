@@ -8,6 +8,7 @@
 
 #include "leasehold/errors.hpp"
 #include "leasehold/lock.hpp"
+#include "locks/deadline.hpp"
 #include "support/backoff.hpp"
 
 namespace leasehold::inline v0 {
@@ -16,8 +17,6 @@ namespace leasehold::inline v0 {
 /// fails or does not answer.
 class Attempts {
  public:
-  using TimePoint = std::chrono::steady_clock::time_point;
-
   Attempts(const LockOptions& options, std::stop_token stop);
 
   /// Calls `ask()` until the store answers, and returns the answer; nothing if the caller's stop
@@ -60,9 +59,8 @@ class Attempts {
   /// Sleeps for `time`, but not beyond the deadline. False if the stop token fired.
   bool sleep(std::chrono::milliseconds time);
 
-  TimePoint deadline() const noexcept { return deadline_; }
-  std::chrono::milliseconds time_left() const;
-  bool is_over() const { return time_left() <= std::chrono::milliseconds{0}; }
+  Deadline deadline() const noexcept { return deadline_; }
+  bool is_over() const { return time_left(deadline_) <= std::chrono::milliseconds{0}; }
   std::chrono::microseconds elapsed() const;
 
   const std::stop_token& stop() const noexcept { return stop_; }
@@ -73,8 +71,8 @@ class Attempts {
   static constexpr int most_lost_replies = 3;
 
   const std::stop_token stop_;
-  const TimePoint started_;
-  const TimePoint deadline_;
+  const std::chrono::steady_clock::time_point started_;
+  const Deadline deadline_;
   Backoff backoff_;
   int lost_replies_ = 0;
 };

@@ -1,5 +1,6 @@
 #include "leasehold/mutex.hpp"
 
+#include "locks/deadline.hpp"
 #include "locks/validation.hpp"
 
 namespace leasehold::inline v0 {
@@ -17,12 +18,7 @@ void Mutex::lock() { acquire(LockOptions::forever); }
 bool Mutex::try_lock() { return acquire(milliseconds{0}); }
 
 bool Mutex::acquire(milliseconds wait) {
-  using std::chrono::steady_clock;
-  const bool forever = wait == LockOptions::forever;
-  const auto deadline =
-      forever ? steady_clock::time_point::max()
-              : steady_clock::now() +
-                    std::clamp(wait, milliseconds{0}, milliseconds{std::chrono::hours{24 * 365}});
+  const Deadline deadline = deadline_after(wait);
   {
     std::unique_lock guard(mutex_);
     if (!unlocked_.wait_until(guard, deadline, [this] { return !taken_; })) return false;
@@ -30,10 +26,7 @@ bool Mutex::acquire(milliseconds wait) {
   }
   LockOptions options = options_;
   options.on_conflict = OnConflict::wait;
-  options.wait = forever
-                     ? wait
-                     : std::max(milliseconds{0},
-                                std::chrono::ceil<milliseconds>(deadline - steady_clock::now()));
+  options.wait = wait_until(deadline);
   try {
     if (auto acquired = client_.acquire(name_, options)) {
       held_.emplace(*std::move(acquired));

@@ -11,7 +11,7 @@ namespace {
 
 int checked_permits(int permits) {
   if (permits < 1 || permits > 1'000'000) {
-    throw InvalidArgument("permits of " + std::to_string(permits) + ": allowed are 1 to 1000000");
+    throw InvalidArgument("permits must be 1 to 1000000, got " + std::to_string(permits));
   }
   return permits;
 }

@@ -2,27 +2,17 @@
 
 #include <algorithm>
 
+#include "locks/deadline.hpp"
 #include "locks/validation.hpp"
 
 namespace leasehold::inline v0 {
 namespace {
 
 using std::chrono::milliseconds;
-using std::chrono::steady_clock;
 
-steady_clock::time_point deadline_after(milliseconds wait) {
-  if (wait == LockOptions::forever) return steady_clock::time_point::max();
-  const milliseconds longest = std::chrono::hours{24 * 365};
-  return steady_clock::now() + std::clamp(wait, milliseconds{0}, longest);
-}
-
-LockOptions until(steady_clock::time_point deadline, LockOptions options) {
+LockOptions until(Deadline deadline, LockOptions options) {
   options.on_conflict = OnConflict::wait;
-  options.wait = LockOptions::forever;
-  if (deadline != steady_clock::time_point::max()) {
-    const auto left = std::chrono::ceil<milliseconds>(deadline - steady_clock::now());
-    options.wait = std::max(milliseconds{0}, left);
-  }
+  options.wait = wait_until(deadline);
   return options;
 }
 
@@ -43,7 +33,7 @@ bool SharedMutex::acquire(milliseconds wait) {
     --waiting_writers_;
     if (free) writer_ = true;
     if (!free) {
-      changed_.notify_all();  // readers that let us go first
+      changed_.notify_all();  // for readers that waited for us
       return false;
     }
   }
@@ -83,7 +73,7 @@ bool SharedMutex::acquire_shared(milliseconds wait) {
     if (free && readers_first_ > 0) --readers_first_;
     if (!free) {
       readers_first_ = std::min(readers_first_, waiting_readers_);
-      changed_.notify_all();  // a writer that let us go first
+      changed_.notify_all();  // for a writer that waited for us
       return false;
     }
     ++readers_;
@@ -105,7 +95,7 @@ bool SharedMutex::acquire_shared(milliseconds wait) {
 void SharedMutex::unlock_shared() noexcept {
   std::optional<Lock> lock;
   {
-    // Which one of ours does not matter: each stands for one reader.
+    // It does not matter which one: each stands for one reader.
     const std::lock_guard guard(mutex_);
     lock.emplace(std::move(read_locks_.back()));
     read_locks_.pop_back();

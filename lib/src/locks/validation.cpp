@@ -3,6 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include "leasehold/errors.hpp"
+#include "support/duration_text.hpp"
 #include "support/quote.hpp"
 #include "support/utf8.hpp"
 
@@ -20,39 +21,37 @@ constexpr milliseconds longest_time = hours{24 * 365};
 
 void check_text(const char* what, std::string_view text) {
   if (text.empty() || text.size() > longest_name) {
-    throw InvalidArgument(std::string(what) + " " + in_quotes(text) + " has " +
-                          std::to_string(text.size()) + " bytes: allowed are 1 to 512");
+    throw InvalidArgument(std::string(what) + " must have 1 to 512 bytes, got " +
+                          std::to_string(text.size()) + ": " + in_quotes(text));
   }
   for (const char c : text) {
     const auto byte = static_cast<unsigned char>(c);
     if (byte < 0x20 || byte == 0x7f || c == '{' || c == '}') {
-      throw InvalidArgument(std::string(what) + " " + in_quotes(text) +
-                            ": control characters and braces are not allowed");
+      throw InvalidArgument(std::string(what) +
+                            " must not have control characters or braces, got " + in_quotes(text));
     }
   }
 }
 
 void check_range(const char* what, milliseconds value, milliseconds least, milliseconds most) {
   if (value >= least && value <= most) return;
-  throw InvalidArgument(std::string(what) + " of " + std::to_string(value.count()) +
-                        " ms: allowed are " + std::to_string(least.count()) + " ms to " +
-                        std::to_string(most.count()) + " ms");
+  throw InvalidArgument(std::string(what) + " must be " + duration_text(least) + " to " +
+                        duration_text(most) + ", got " + duration_text(value));
 }
 
 void check_retry(const RetryPolicy& retry) {
   if (retry.retries < 0 || retry.retries > 1'000'000) {
-    throw InvalidArgument("retry.retries of " + std::to_string(retry.retries) +
-                          ": allowed are 0 to 1000000");
+    throw InvalidArgument("retry.retries must be 0 to 1000000, got " +
+                          std::to_string(retry.retries));
   }
   if (!(retry.factor >= 1.0 && retry.factor <= 100.0)) {
-    throw InvalidArgument("retry.factor of " + std::to_string(retry.factor) +
-                          ": allowed are 1 to 100");
+    throw InvalidArgument("retry.factor must be 1 to 100, got " + std::to_string(retry.factor));
   }
   check_range("retry.first", retry.first, milliseconds{1}, longest_time);
   check_range("retry.longest", retry.longest, retry.first, longest_time);
 }
 
-/// The key of the first entry that is not UTF-8; the value may be nobody's business.
+/// The key of the first entry that is not UTF-8. The value is not shown because it may be private.
 std::string first_not_utf8(const std::map<std::string, std::string>& metadata) {
   for (const auto& [key, value] : metadata) {
     if (!is_utf8(key) || !is_utf8(value)) return key;
@@ -78,8 +77,7 @@ void check_lock_options(const LockOptions& options) {
     check_range("max_hold", options.max_hold, shortest_ttl, longest_time);
   }
   if (options.priority < -100 || options.priority > 100) {
-    throw InvalidArgument("priority of " + std::to_string(options.priority) +
-                          ": allowed are -100 to 100");
+    throw InvalidArgument("priority must be -100 to 100, got " + std::to_string(options.priority));
   }
   check_range("steal_after", options.steal_after, milliseconds{1}, longest_time);
   check_retry(options.retry);
@@ -99,12 +97,12 @@ std::string metadata_json(const LockOptions& options) {
   try {
     text = nlohmann::json(options.metadata).dump();
   } catch (const nlohmann::json::exception&) {
-    throw InvalidArgument("metadata " + in_quotes(first_not_utf8(options.metadata)) +
-                          ": keys and values have to be UTF-8");
+    throw InvalidArgument("metadata must have keys and values in UTF-8, got other bytes in " +
+                          in_quotes(first_not_utf8(options.metadata)));
   }
   if (text.size() > most_metadata) {
-    throw InvalidArgument("metadata of " + std::to_string(text.size()) +
-                          " bytes as JSON: allowed are 4096");
+    throw InvalidArgument("metadata must have at most 4096 bytes as JSON, got " +
+                          std::to_string(text.size()));
   }
   return text;
 }

@@ -8,7 +8,7 @@
 
 namespace leasehold::inline v0 {
 
-// Each throws InvalidArgument with the value and what is allowed.
+// Each throws InvalidArgument, which says what is allowed and what it got.
 
 void check_lock_name(std::string_view name);
 void check_lock_pattern(std::string_view pattern);
@@ -16,7 +16,7 @@ void check_lock_options(const LockOptions& options);
 void check_keep_time(const char* what, std::chrono::milliseconds value);
 void check_sqlite_timeout(std::chrono::milliseconds value);
 
-/// The metadata as JSON; empty if there is none.
+/// The metadata as JSON, or empty if there is none. Throws InvalidArgument as above.
 std::string metadata_json(const LockOptions& options);
 
 }  // namespace leasehold::inline v0

@@ -8,6 +8,7 @@
 #include "redis/shared_connection.hpp"
 #include "redis/subscription.hpp"
 #include "support/default_logger.hpp"
+#include "support/duration_text.hpp"
 
 namespace leasehold::inline v0::redis {
 namespace {
@@ -67,7 +68,7 @@ class HiredisLink final : public RedisLink {
 void check_timeout(const char* what, milliseconds value) {
   if (value < milliseconds{1} || value > milliseconds{600'000}) {
     throw InvalidArgument(std::string(what) + " must be 1 ms to 10 min, got " +
-                          std::to_string(value.count()) + " ms");
+                          duration_text(value));
   }
 }
 

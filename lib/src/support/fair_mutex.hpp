@@ -2,20 +2,23 @@
 
 #include <algorithm>
 #include <chrono>
-#include <condition_variable>
 #include <deque>
-#include <mutex>
+
+#include "support/thread_safety.hpp"
 
 namespace leasehold::inline v0 {
 
-/// A mutex that one busy thread cannot keep from the others. As a rule whoever comes first when it
-/// is free gets it: handing it over each time would cost a change of threads each time. But when
-/// somebody has waited for two milliseconds, and the last hand-over was as long ago, it is handed
-/// to who has waited longest. Not recursive; it costs a little more than a std::mutex.
-class FairMutex {
+/// A mutex that one busy thread cannot keep from the others.
+///
+/// Usually the first thread that comes while it is free gets it, because handing it over would cost
+/// a thread switch each time. But once a thread has waited for two milliseconds, and the last
+/// handover was as long ago, it is handed to the thread that has waited longest. Not recursive. It
+/// costs a little more than a std::mutex.
+class LEASEHOLD_CAPABILITY("mutex") FairMutex {
  public:
-  void lock() {
-    std::unique_lock guard(mutex_);
+  // Unchecked: the inner mutex_ is held for a moment only, while `taken_` stands for this mutex.
+  void lock() LEASEHOLD_ACQUIRE() LEASEHOLD_UNCHECKED {
+    ThreadLock lock(mutex_);
     if (!taken_) {
       taken_ = true;
       return;
@@ -24,15 +27,15 @@ class FairMutex {
     waiters_.push_back(&self);
     while (!self.chosen && !(self.woken && !taken_)) {
       self.woken = false;
-      self.stirred.wait(guard, [&self] { return self.woken; });
+      self.stirred.wait(lock, [&self] { return self.woken; });
     }
     if (self.chosen) return;
     taken_ = true;
     waiters_.pop_front();  // only the first one is woken
   }
 
-  void unlock() {
-    const std::lock_guard guard(mutex_);
+  void unlock() LEASEHOLD_RELEASE() LEASEHOLD_UNCHECKED {
+    const ThreadLock lock(mutex_);
     if (waiters_.empty()) {
       taken_ = false;
       return;
@@ -46,9 +49,9 @@ class FairMutex {
     } else {
       taken_ = false;
     }
-    if (first.woken && !first.chosen) return;  // it is on its way
+    if (first.woken && !first.chosen) return;  // it is awake already
     first.woken = true;
-    first.stirred.notify_one();  // with the mutex held: it may be gone afterwards
+    first.stirred.notify_one();  // with mutex_ held: without it the waiter may be gone
   }
 
  private:
@@ -57,16 +60,27 @@ class FairMutex {
 
   struct Waiter {
     const Clock::time_point since = Clock::now();
-    std::condition_variable stirred;
+    ThreadCondition stirred;
     bool woken = false;
-    bool chosen = false;  ///< it has been handed over, and is not free in between
+    bool chosen = false;  ///< the mutex was handed to it, and was not free in between
   };
 
-  std::mutex mutex_;  // for a moment only
-  // Protected by mutex_:
-  bool taken_ = false;
-  std::deque<Waiter*> waiters_;
-  Clock::time_point handed_over_at_{};
+  ThreadMutex mutex_;
+  bool taken_ LEASEHOLD_GUARDED_BY(mutex_) = false;
+  std::deque<Waiter*> waiters_ LEASEHOLD_GUARDED_BY(mutex_);
+  Clock::time_point handed_over_at_ LEASEHOLD_GUARDED_BY(mutex_){};
+};
+
+/// Holds a FairMutex until the end of its scope.
+class LEASEHOLD_SCOPED_CAPABILITY FairLock {
+ public:
+  explicit FairLock(FairMutex& mutex) LEASEHOLD_ACQUIRE(mutex) : mutex_(mutex) { mutex_.lock(); }
+  ~FairLock() LEASEHOLD_RELEASE() { mutex_.unlock(); }
+  FairLock(const FairLock&) = delete;
+  FairLock& operator=(const FairLock&) = delete;
+
+ private:
+  FairMutex& mutex_;
 };
 
 }  // namespace leasehold::inline v0

@@ -1,18 +1,18 @@
 #pragma once
 
 #include <chrono>
-#include <condition_variable>
-#include <mutex>
 #include <stop_token>
+
+#include "support/thread_safety.hpp"
 
 namespace leasehold::inline v0 {
 
-/// Sleeps until then. False, and at once, if the stop token fired.
+/// Sleeps until `time`, or until the stop token fires. Returns false if it has fired.
 inline bool sleep_until(std::chrono::steady_clock::time_point time, const std::stop_token& stop) {
-  std::mutex mutex;
-  std::condition_variable_any nobody;
-  std::unique_lock lock(mutex);
-  nobody.wait_until(lock, stop, time, [] { return false; });
+  ThreadMutex mutex;
+  StoppableCondition stopped;  // nobody notifies it: only the token ends the wait
+  ThreadLock lock(mutex);
+  stopped.wait_until(lock, stop, time, [] { return false; });
   return !stop.stop_requested();
 }
 

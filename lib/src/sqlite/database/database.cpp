@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <map>
-#include <mutex>
 #include <thread>
 
 #include "leasehold/errors.hpp"
@@ -17,8 +16,8 @@ using std::chrono::microseconds;
 using std::chrono::milliseconds;
 using std::chrono::steady_clock;
 
-/// Transactions are short: first pauses are too, and jittered so that those who met do not meet
-/// again.
+/// Pauses between attempts. They start short, because transactions are short, and are jittered so
+/// that processes that blocked each other do not do so again.
 class Pauses {
  public:
   microseconds next() {
@@ -41,14 +40,14 @@ Database::Database(SqliteUri uri, const OpenOptions& options)
       busy_retries_(options.busy_retries ? options.busy_retries
                                          : std::make_shared<std::atomic<std::uint64_t>>(0)) {
   stores_.push_back(options);
-  // Without the mutex, for nobody else has it yet. shared_memory() calls this with its own mutex
-  // held, and is called by those who hold that of another database.
-  retry_while_busy(timeout_, [this] { version_found_ = open_anew(); });
+  // Without the mutex, because nobody else knows this object yet. shared_memory() calls us with its
+  // own mutex held, and may be called by a thread that holds the mutex of another database.
+  retry_while_busy(timeout_, [this]() LEASEHOLD_UNCHECKED { version_found_ = open_anew(); });
 }
 
 int Database::add(const OpenOptions& options) {
   int version = 0;
-  while_busy(timeout_, [&] {
+  while_busy(timeout_, [&]() LEASEHOLD_REQUIRES(mutex_) {
     version = install(*connection_, options, where());
     const bool known = std::any_of(stores_.begin(), stores_.end(), [&](const OpenOptions& store) {
       return store.schema.kind == options.schema.kind;
@@ -58,7 +57,6 @@ int Database::add(const OpenOptions& options) {
   return version;
 }
 
-/// With the mutex held, or by the constructor.
 int Database::open_anew() {
   auto connection = std::make_unique<Connection>(uri_);
   if (uri_.kind == SqliteUri::Kind::file) {
@@ -79,7 +77,7 @@ int Database::open_anew() {
   return version;
 }
 
-/// Such a call would wait for itself: for the mutex, or for the lock on the file.
+/// Such a call would wait for its own thread: for the mutex, or for the lock on the file.
 void Database::refuse_inside_transact() const {
   throw InvalidArgument(where() +
                         ": called inside transact() on the same database: use enqueue_in() and "
@@ -91,14 +89,14 @@ bool Database::is_in_own_way() const {
       [this](const Inside& inside) { return &inside.database().hub() == hub_.get(); });
 }
 
-/// Attempts with the mutex held, pauses without it, so that those who find a gap are not held up.
+/// Attempts with the mutex held and pauses without it, so that other threads can use the gaps.
 template <class Attempt>
 void Database::while_busy(milliseconds timeout, Attempt&& attempt) {
   if (Inside::find([this](const Inside& inside) { return &inside.database() == this; })) {
     refuse_inside_transact();
   }
   retry_while_busy(timeout, [&] {
-    const std::lock_guard guard(mutex_);
+    const FairLock lock(mutex_);
     attempt();
   });
 }
@@ -122,7 +120,7 @@ void Database::retry_while_busy(milliseconds timeout, Attempt&& attempt) {
 }
 
 void Database::run(Mode mode, milliseconds timeout, Body body, void* context) {
-  while_busy(timeout, [&] { run_once(mode, body, context); });
+  while_busy(timeout, [&]() LEASEHOLD_REQUIRES(mutex_) { run_once(mode, body, context); });
 }
 
 void Database::run_once(Mode mode, Body body, void* context) {
@@ -147,15 +145,15 @@ void Database::run_once(Mode mode, Body body, void* context) {
 
 namespace {
 
-/// The shared memory of that name; makes it if nobody has it open.
+/// The shared memory of that name. Makes it if this process does not have it open.
 struct SharedMemory {
   std::shared_ptr<Database> database;
   bool is_new;
 };
 SharedMemory shared_memory(const SqliteUri& uri, const OpenOptions& options) {
-  static std::mutex mutex;
-  static std::map<std::string, std::weak_ptr<Database>> open;
-  const std::lock_guard guard(mutex);
+  static ThreadMutex mutex;
+  static std::map<std::string, std::weak_ptr<Database>> open LEASEHOLD_GUARDED_BY(mutex);
+  const ThreadLock lock(mutex);
   std::erase_if(open, [](const auto& entry) { return entry.second.expired(); });
   if (const auto found = open.find(uri.name); found != open.end()) {
     if (auto database = found->second.lock()) return {std::move(database), false};

@@ -23,30 +23,31 @@ namespace leasehold::inline v0::sqlite {
 struct Schema {
   std::string_view kind;                            ///< "locks" or "tasks"
   std::span<const EmbeddedText* const> migrations;  ///< 0001_….sql and so on, in order
-  /// A script that ends the leases of an earlier boot. In it :now stands for ms since this one.
+  /// A script that ends the leases of an earlier boot. In it :now stands for ms since this boot.
   const EmbeddedText* on_new_boot = nullptr;
 };
 
 enum class Durability {
   process_crash,  ///< kill -9 loses nothing; a power failure may lose the last transactions
-  power_failure,  ///< neither does: the disk is synced for each transaction
+  power_failure,  ///< a power failure loses nothing either: each transaction syncs the disk
 };
 
-/// What becomes of a file in which another program has tables and we have none.
+/// What to do with a file in which another program has tables and we have none.
 enum class Strangers {
   refused,
   joined,  ///< our tables are added
 };
 
 struct OpenOptions {
-  /// How long a call tries while other processes are in the way.
+  /// How long a call retries while other processes block it.
   std::chrono::milliseconds timeout{5000};
   Schema schema;
   Durability durability = Durability::power_failure;
   Strangers strangers = Strangers::refused;
-  /// With which tests pretend that the machine was started anew. Empty: what the kernel says.
+  /// Tests set it to pretend that the machine was restarted. Empty: what the kernel says.
   std::string boot_id;
-  /// Where retries are counted, for several that are one to their user. Null: by each for itself.
+  /// Where retries are counted, for several databases that look like one to their user. Null: each
+  /// has its own counter.
   std::shared_ptr<std::atomic<std::uint64_t>> busy_retries;
 };
 
@@ -55,25 +56,25 @@ using Transaction = Connection;
 
 /// A SQLite database of ours: one connection, used by one thread at a time while others wait.
 ///
-/// A call happened, or it throws Unavailable or ServerRefused and did not; only if the disk fails
-/// in the middle of a commit it throws OutcomeUnknown. While other processes are in the way it is
-/// tried again, up to the time-out. A file that was deleted or replaced under us is opened anew:
-/// what it contained is gone.
+/// A call that returns has happened. One that throws Unavailable or ServerRefused has not. It
+/// throws OutcomeUnknown only if the disk fails during a commit. While other processes block it, a
+/// call is repeated, up to the time-out. A file that was deleted or replaced is opened anew; what
+/// it contained is gone.
 ///
-/// A call inside a transact() of the same thread that would wait for it throws InvalidArgument.
+/// A call that would wait for a transact() of its own thread throws InvalidArgument.
 ///
-/// Thread-safe. A child of fork() must not use what its parent has opened: open it there again.
+/// Thread-safe. A child of fork() must not use what its parent has opened; it opens its own.
 class LEASEHOLD_INTERNAL_API Database {
  public:
-  /// Opens it; makes the file and the tables if they are not there. Throws as above, and
-  /// ServerRefused for a file that is not ours or was made by a newer Leasehold.
+  /// Opens the database, and makes the file and the tables if they are missing. Throws as above,
+  /// and ServerRefused for a file that is not ours or was made by a newer Leasehold.
   Database(SqliteUri uri, const OpenOptions& options);
   Database(const Database&) = delete;
   Database& operator=(const Database&) = delete;
 
-  /// Runs `fn(Transaction&)` in an immediate transaction, commits and returns what `fn` returned.
-  /// If it throws, nothing is changed. It may be called again, and must not use this Database
-  /// itself.
+  /// Runs `fn(Transaction&)` in an immediate transaction, commits, and returns what `fn` returned.
+  /// If `fn` throws, nothing is changed. `fn` may be called more than once, and must not use this
+  /// Database itself.
   template <class Fn>
   auto write(Fn&& fn) {
     return call(Mode::write, timeout_, fn);
@@ -82,7 +83,7 @@ class LEASEHOLD_INTERNAL_API Database {
   auto write(std::chrono::milliseconds timeout, Fn&& fn) {
     return call(Mode::write, timeout, fn);
   }
-  /// The same for reading: all of it is of one moment.
+  /// The same for reading: everything that `fn` reads is of one moment.
   template <class Fn>
   auto read(Fn&& fn) {
     return call(Mode::read, timeout_, fn);
@@ -91,14 +92,14 @@ class LEASEHOLD_INTERNAL_API Database {
   auto read(std::chrono::milliseconds timeout, Fn&& fn) {
     return call(Mode::read, timeout, fn);
   }
-  /// The same for an `fn` that executes one statement only, which is a transaction by itself: it
-  /// saves beginning and ending one.
+  /// The same for an `fn` that executes a single statement, which is a transaction by itself. Saves
+  /// BEGIN and COMMIT.
   template <class Fn>
   auto single(Fn&& fn) {
     return call(Mode::single, timeout_, fn);
   }
 
-  /// How often calls waited for another process and tried again.
+  /// How often a call was blocked by another process and repeated.
   std::uint64_t busy_retries() const { return busy_retries_->load(std::memory_order_relaxed); }
   const std::shared_ptr<std::atomic<std::uint64_t>>& retry_counter() const { return busy_retries_; }
 
@@ -107,13 +108,13 @@ class LEASEHOLD_INTERNAL_API Database {
   const SqliteUri& uri() const { return uri_; }
   std::string where() const { return uri_.display(); }
 
-  /// For word between those of this process who use it.
+  /// For messages between its users within this process.
   Hub& hub() const { return *hub_; }
 
-  /// A connection of its own to a file.
+  /// Makes another connection to the file.
   std::unique_ptr<Connection> connect() const { return std::make_unique<Connection>(uri_); }
 
-  /// For another store in the same database. Returns the version of its tables before; 0 for none.
+  /// Adds the tables of another store. Returns the version that they had before; 0 for none.
   int add(const OpenOptions& options);
 
  private:
@@ -136,14 +137,14 @@ class LEASEHOLD_INTERNAL_API Database {
     }
   }
   void run(Mode mode, std::chrono::milliseconds timeout, Body body, void* context);
-  void run_once(Mode mode, Body body, void* context);
+  void run_once(Mode mode, Body body, void* context) LEASEHOLD_REQUIRES(mutex_);
   template <class Attempt>
   void while_busy(std::chrono::milliseconds timeout, Attempt&& attempt);
   template <class Attempt>
   void retry_while_busy(std::chrono::milliseconds timeout, Attempt&& attempt);
   bool is_in_own_way() const;
   [[noreturn]] void refuse_inside_transact() const;
-  int open_anew();
+  int open_anew() LEASEHOLD_REQUIRES(mutex_);
 
   const SqliteUri uri_;
   const std::chrono::milliseconds timeout_;
@@ -151,13 +152,12 @@ class LEASEHOLD_INTERNAL_API Database {
   const std::shared_ptr<std::atomic<std::uint64_t>> busy_retries_;
   int version_found_ = 0;  // written by the constructor
 
-  FairMutex mutex_;  // threads that use it without a pause do not keep it from the others
-  // Protected by mutex_:
-  std::unique_ptr<Connection> connection_;
-  std::vector<OpenOptions> stores_;
+  FairMutex mutex_;  // fair: a thread that calls without a pause must not keep out the others
+  std::unique_ptr<Connection> connection_ LEASEHOLD_GUARDED_BY(mutex_);
+  std::vector<OpenOptions> stores_ LEASEHOLD_GUARDED_BY(mutex_);
 };
 
-/// A new Database, or for shared memory the one that others of this process have open already.
+/// A new Database; for shared memory, the one that this process has open already.
 struct OpenedDatabase {
   std::shared_ptr<Database> database;
   int version_found;  ///< of the tables of this kind, before; 0 for none

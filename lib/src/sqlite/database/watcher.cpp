@@ -15,7 +15,7 @@ constexpr microseconds shortest_pause = 1ms;
 constexpr microseconds longest_pause = 25ms;
 constexpr microseconds resting_pause = 1s;
 constexpr auto rests_after = 30s;  // without a call of this process
-// A watcher that was stopped for longer may have missed word that nobody keeps any more.
+// A watcher that was stopped for longer may have missed messages that are not kept any more.
 constexpr auto longest_absence = 5s;
 
 constexpr EmbeddedText data_version{"data_version", "", "PRAGMA data_version"};
@@ -32,7 +32,7 @@ Watcher::Watcher(Database& database, const std::string& topic, Callbacks callbac
       used_at_(steady_clock::now()),
       looked_at_(used_at_) {
   subscription_ = database.hub().subscribe(topic, [this](std::string_view message) {
-    const std::lock_guard guard(activity_->mutex_);
+    const ThreadLock lock(activity_->mutex_);
     messages_.emplace_back(message);
     activity_->changed_.notify_one();
   });
@@ -47,24 +47,26 @@ Watcher::~Watcher() {
 
 void Activity::look_often() {
   keep_awake();
-  const std::lock_guard guard(mutex_);
+  const ThreadLock lock(mutex_);
   look_often_ = true;
   changed_.notify_one();
 }
 
 void Watcher::run(const std::stop_token& stop) {
-  std::unique_lock guard(activity_->mutex_);
-  const auto is_called = [this] { return !messages_.empty() || activity_->look_often_; };
+  ThreadLock lock(activity_->mutex_);
+  const auto is_called = [this]() LEASEHOLD_REQUIRES(activity_->mutex_) {
+    return !messages_.empty() || activity_->look_often_;
+  };
   auto& changed = activity_->changed_;
   while (!stop.stop_requested()) {
-    in_file_ ? changed.wait_for(guard, stop, next_pause(), is_called)
-             : changed.wait(guard, stop, is_called);
+    in_file_ ? changed.wait_for(lock, stop, next_pause(), is_called)
+             : changed.wait(lock, stop, is_called);
     if (std::exchange(activity_->look_often_, false)) pause_ = shortest_pause;
     const auto messages = std::exchange(messages_, {});
-    guard.unlock();
+    lock.unlock();
     for (const std::string& message : messages) callbacks_.on_message(message);
     if (in_file_) look();
-    guard.lock();
+    lock.lock();
   }
 }
 
@@ -92,7 +94,7 @@ void Watcher::look() {
   } catch (const Busy&) {
     version_.clear();  // look again
   } catch (const Error&) {
-    // Those who use the file are told what is wrong with it. We try again.
+    // Callers that use the file get the error. The watcher tries again.
     connection_.reset();
     version_.clear();
     pause_ = longest_pause;

@@ -2,11 +2,9 @@
 
 #include <atomic>
 #include <chrono>
-#include <condition_variable>
 #include <deque>
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -15,39 +13,40 @@
 #include "sqlite/database/database.hpp"
 #include "sqlite/database/hub.hpp"
 #include "support/internal_api.hpp"
+#include "support/thread_safety.hpp"
 
 namespace leasehold::inline v0::sqlite {
 
-/// What those who use a database tell its watcher. Thread-safe, and outlives it.
+/// Lets the users of a database tell its watcher what they do. Thread-safe; outlives the watcher.
 class LEASEHOLD_INTERNAL_API Activity {
  public:
-  /// This process uses the database: cheap, for every call.
+  /// This process uses the database. Cheap enough for every call.
   void keep_awake() noexcept { used_.store(true, std::memory_order_relaxed); }
-  /// It waits for something that may happen right now.
+  /// This process waits for something that may happen at any moment.
   void look_often();
 
  private:
   friend class Watcher;
   std::atomic<bool> used_{true};
-  std::mutex mutex_;
-  std::condition_variable_any changed_;
-  bool look_often_ = false;  // protected by mutex_
+  ThreadMutex mutex_;
+  StoppableCondition changed_;
+  bool look_often_ LEASEHOLD_GUARDED_BY(mutex_) = false;
 };
 
-/// Calls back, on a thread of its own, when something happened in a database.
+/// Calls back, on a thread of its own, when something has happened in a database.
 ///
-/// Word of this process arrives at once, through the hub. What other processes do nobody tells: the
-/// watcher looks whether the file has changed, every millisecond while things happen, then more and
-/// more rarely, up to every 25 ms, and once a second if this process does nothing itself.
+/// Messages of this process arrive immediately, through the hub. Other processes send none, so the
+/// watcher looks whether the file has changed: every millisecond while it changes, then less and
+/// less often down to every 25 ms, and once a second if this process does not use the database.
 class LEASEHOLD_INTERNAL_API Watcher {
  public:
   struct Callbacks {
-    std::function<void(std::string_view)> on_message;  ///< word of this process
+    std::function<void(std::string_view)> on_message;  ///< a message of this process
     std::function<void(Connection&)> on_change;        ///< another connection has changed the file
-    std::function<void()> on_reset;                    ///< something may have been missed
+    std::function<void()> on_reset;                    ///< changes or messages may have been missed
   };
 
-  /// `topic` is what it hears on the hub of the database, which outlives it.
+  /// `topic` is that of its messages on the hub. The database outlives it.
   Watcher(Database& database, const std::string& topic, Callbacks callbacks,
           std::shared_ptr<Activity> activity = std::make_shared<Activity>());
   ~Watcher();
@@ -65,9 +64,9 @@ class LEASEHOLD_INTERNAL_API Watcher {
   const bool in_file_;
 
   const std::shared_ptr<Activity> activity_;
-  std::deque<std::string> messages_;  // protected by the activity's mutex
+  std::deque<std::string> messages_ LEASEHOLD_GUARDED_BY(activity_->mutex_);
 
-  // Of the thread:
+  // Used by the thread only:
   std::unique_ptr<Connection> connection_;
   bool was_connected_ = false;
   std::string version_;
