@@ -168,7 +168,7 @@ TEST_P(TaskEndTest, ReleasesMany) {
   EXPECT_TRUE(queue.release(leases).empty());
   auto again = queue.lease({.types = {"t"}, .limit = 5});
   EXPECT_EQ(again.size(), 5U);
-  finish(queue, again);
+  EXPECT_TRUE(queue.complete(again).empty());
 }
 
 TEST_P(TaskEndTest, AnEndedLeaseCanNotBeEndedAgain) {
@@ -193,7 +193,7 @@ TEST_P(TaskEndTest, CompletedTasksAreKeptOrDeleted) {
   keeping.enqueue(std::vector<NewTask>(5, {.type = "u"}));
   auto leases = keeping.lease({.types = {"t", "u"}, .limit = 30});
   ASSERT_EQ(leases.size(), 30U);
-  finish(keeping, leases);
+  EXPECT_TRUE(keeping.complete(leases).empty());
   EXPECT_EQ(keeping.remove_finished(), 0U);
   sql("UPDATE leasehold.tasks SET finished_at = " + seconds_ago(7'200) + " WHERE id % 2 = 0");
   const auto old = std::stoul(sql("SELECT count(*) FROM leasehold.tasks WHERE id % 2 = 0"));
