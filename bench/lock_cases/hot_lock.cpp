@@ -21,8 +21,8 @@ using std::chrono::nanoseconds;
 using std::chrono::steady_clock;
 
 constexpr int processes = 4;
-constexpr int threads = 4;
-constexpr milliseconds ttl{10'000};
+constexpr int threads_each = 4;
+constexpr milliseconds hot_ttl{10'000};
 const std::string lock_name = "bench:hot";
 /// What the lock protects: each holder reads the number and writes the next one.
 const std::string counter = "bench:hot:counter";
@@ -50,7 +50,7 @@ class QueuedAt final : public LockObserver {
 Turn take_turn(LockClient& client, RawRedisLock& raw) {
   Turn turn{.asked = now()};
   queued_at = nanoseconds{0};
-  auto lock = client.acquire(lock_name, {.ttl = ttl, .wait = LockOptions::forever});
+  auto lock = client.acquire(lock_name, {.ttl = hot_ttl, .wait = LockOptions::forever});
   turn.granted = now();
   turn.in_line = queued_at;
   raw.read_and_write_next(counter);
@@ -61,7 +61,7 @@ Turn take_turn(LockClient& client, RawRedisLock& raw) {
 /// What is done without a line: ask every 10 ms, with jitter.
 Turn take_turn(RawRedisLock& raw, const std::string& owner) {
   Turn turn{.asked = now()};
-  while (!raw.try_acquire(lock_name, owner, ttl)) {
+  while (!raw.try_acquire(lock_name, owner, hot_ttl)) {
     std::this_thread::sleep_for(
         std::chrono::microseconds{static_cast<long>(5'000 + random_share() * 10'000)});
   }
@@ -94,7 +94,7 @@ std::vector<Turn> contend(LockBench& bench, const char* how, milliseconds time) 
   for (int i = 0; i < processes; ++i) {
     children.push_back(std::make_unique<harness::Process>(std::vector<std::string>{
         self, "--contenders", how, bench.redis.address().host, std::to_string(bench.redis.port()),
-        std::to_string(time.count()), std::to_string(i * threads)}));
+        std::to_string(time.count()), std::to_string(i * threads_each)}));
   }
   std::vector<Turn> turns;
   for (auto& child : children) {
@@ -165,7 +165,7 @@ int run_contenders(const std::vector<std::string>& arguments) {
   const auto end = steady_clock::now() + time;
   {
     std::vector<std::jthread> contenders;
-    for (int i = 0; i < threads; ++i) {
+    for (int i = 0; i < threads_each; ++i) {
       contenders.emplace_back([&, contender = first_contender + i] {
         RawRedisLock raw(host, port);
         const std::string owner = random_hex(16);

@@ -16,8 +16,8 @@ namespace {
 using std::chrono::milliseconds;
 using std::chrono::steady_clock;
 
-constexpr std::size_t lock_count = 10'000;
-constexpr milliseconds ttl{30'000};
+constexpr std::size_t kept_locks = 10'000;
+constexpr milliseconds kept_ttl{30'000};
 
 struct HeldLock {
   std::string name;
@@ -26,7 +26,7 @@ struct HeldLock {
 
 std::vector<HeldLock> make_locks() {
   std::vector<HeldLock> locks;
-  for (std::size_t i = 0; i < lock_count; ++i) {
+  for (std::size_t i = 0; i < kept_locks; ++i) {
     std::string owner = std::to_string(i);
     owner.insert(0, 32 - owner.size(), 'f');
     locks.push_back({"bench:held:" + std::to_string(i), std::move(owner)});
@@ -44,15 +44,17 @@ class OurRenewals {
                 .linger = milliseconds{3'600'000},
                 .keep_counters = milliseconds{3'600'000}}) {
     for (const HeldLock& lock : locks) {
-      const auto outcome = store_.acquire(
-          {.name = lock.name, .owner = lock.owner, .ttl = ttl, .heartbeat_every = ttl / 3});
+      const auto outcome = store_.acquire({.name = lock.name,
+                                           .owner = lock.owner,
+                                           .ttl = kept_ttl,
+                                           .heartbeat_every = kept_ttl / 3});
       const auto& grant = std::get<Granted>(outcome);
       LockRenewal& renewal = renewals_.emplace_back();
       renewal.name = lock.name;
       renewal.owner = lock.owner;
       renewal.token = grant.token;
-      renewal.ttl = ttl;
-      renewal.heartbeat_every = ttl / 3;
+      renewal.ttl = kept_ttl;
+      renewal.heartbeat_every = kept_ttl / 3;
     }
   }
 
@@ -77,13 +79,13 @@ class RawRenewals {
       : raw_(address.host, address.port), locks_(locks) {
     for (HeldLock& lock : locks_) {
       lock.name = "raw:{" + lock.name + "}";
-      raw_.acquire(lock.name, lock.owner, ttl);
+      raw_.acquire(lock.name, lock.owner, kept_ttl);
     }
   }
 
   std::size_t renew_next() {
     const HeldLock& lock = locks_[next_++ % locks_.size()];
-    raw_.renew(lock.name, lock.owner, ttl);
+    raw_.renew(lock.name, lock.owner, kept_ttl);
     return 1;
   }
 
@@ -104,7 +106,7 @@ Cost measure_heartbeats(LockBench& bench, const std::string& name) {
   LockClient client(bench.redis.uri());
   const LockOptions options{.ttl = milliseconds{1'500}};
   std::vector<Lock> held;
-  for (std::size_t i = 0; i < lock_count; ++i) {
+  for (std::size_t i = 0; i < kept_locks; ++i) {
     bench.progress.show(name + ": taking lock " + std::to_string(i + 1));
     auto acquisition = client.acquire("bench:kept:" + std::to_string(i), options);
     if (!acquisition) throw std::runtime_error("lock not acquired");

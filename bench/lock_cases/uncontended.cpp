@@ -10,7 +10,7 @@ namespace leasehold::bench {
 namespace {
 
 constexpr std::size_t locks_a_thread = 16;
-constexpr std::chrono::milliseconds ttl{30'000};  // the default of LockOptions
+constexpr std::chrono::milliseconds default_ttl{30'000};  // the default of LockOptions
 
 std::vector<std::string> names_for(std::size_t thread) {
   std::vector<std::string> names;
@@ -34,7 +34,7 @@ Step raw_pairs(const harness::RedisAddress& address, std::size_t thread) {
   return [raw = std::make_shared<RawRedisLock>(address.host, address.port), names,
           owner = std::string(32, 'a'), next = std::size_t{0}]() mutable -> std::size_t {
     const std::string& key = names[next++ % names.size()];
-    raw->acquire(key, owner, ttl);
+    raw->acquire(key, owner, default_ttl);
     raw->release(key, owner);
     return 1;
   };

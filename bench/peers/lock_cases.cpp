@@ -9,9 +9,9 @@ namespace {
 
 using nlohmann::json;
 
-const std::vector<std::string> everybody{"ours", "redlock", "redis-semaphore"};
+const std::vector<std::string> lock_peers{"ours", "redlock", "redis-semaphore"};
 
-constexpr int processes = 4;
+constexpr int lock_processes = 4;
 constexpr int contenders = 4;  // of each process
 
 double pairs(Stores& stores, const System& system, int concurrency, double seconds) {
@@ -32,7 +32,7 @@ struct Turn {
 std::vector<Turn> contend(Stores& stores, const System& system, double seconds) {
   const std::string uri = stores.fresh({.name = system.name, .store = Store::redis});
   std::vector<std::unique_ptr<Driver>> drivers;
-  for (int i = 0; i < processes; ++i) {
+  for (int i = 0; i < lock_processes; ++i) {
     drivers.push_back(std::make_unique<Driver>(system, "contend",
                                                json{{"uri", uri},
                                                     {"contenders", contenders},
@@ -80,14 +80,14 @@ std::vector<Case> lock_cases(const Amounts& amounts) {
   for (const int concurrency : {1, 64}) {
     const std::string name = "lock_pairs_" + std::to_string(concurrency);
     cases.push_back(
-        {name, everybody,
+        {name, lock_peers,
          [name, concurrency, seconds = amounts.seconds](
              Stores& stores, const System& system) -> std::vector<Figure> {
            return {{name, "pairs/s", Better::higher, pairs(stores, system, concurrency, seconds)}};
          }});
   }
   cases.push_back(
-      {"hot_lock", everybody, [seconds = amounts.seconds](Stores& stores, const System& system) {
+      {"hot_lock", lock_peers, [seconds = amounts.seconds](Stores& stores, const System& system) {
          return hot_lock(stores, system, seconds);
        }});
   return cases;

@@ -11,7 +11,7 @@ namespace {
 using nlohmann::json;
 using std::chrono::milliseconds;
 
-const std::vector<std::string> everybody{"ours", "graphile-worker", "pg-boss", "bullmq"};
+const std::vector<std::string> task_peers{"ours", "graphile-worker", "pg-boss", "bullmq"};
 const std::vector<std::string> with_batches{"ours", "graphile-worker", "pg-boss"};
 
 constexpr std::size_t concurrency = 24;  // of each process, as graphile-worker's page says
@@ -156,7 +156,7 @@ std::vector<Case> task_cases(const Amounts& amounts) {
         const std::string name =
             "drain_" + mode + "_" + short_number(depth) + "_" + std::to_string(processes) + "p";
         const Drain how{mode, processes, depth, amounts.seconds};
-        cases.push_back({name, mode == "batched" ? with_batches : everybody,
+        cases.push_back({name, mode == "batched" ? with_batches : task_peers,
                          [name, how](Stores& stores, const System& system) -> std::vector<Figure> {
                            return {{name, "tasks/s", Better::higher, drain(stores, system, how)}};
                          }});
@@ -164,16 +164,16 @@ std::vector<Case> task_cases(const Amounts& amounts) {
     }
   }
   cases.push_back(
-      {"enqueue_bulk", everybody,
+      {"enqueue_bulk", task_peers,
        [count = amounts.depths.front()](Stores& stores,
                                         const System& system) -> std::vector<Figure> {
          return {{"enqueue_bulk", "tasks/s", Better::higher, fill(stores, system, count)}};
        }});
-  cases.push_back({"enqueue_to_start", everybody,
+  cases.push_back({"enqueue_to_start", task_peers,
                    [seconds = amounts.seconds](Stores& stores, const System& system) {
                      return enqueue_to_start(stores, system, seconds);
                    }});
-  cases.push_back({"recover_after_sigkill", everybody,
+  cases.push_back({"recover_after_sigkill", task_peers,
                    [](Stores& stores, const System& system) -> std::vector<Figure> {
                      return {recover(stores, system)};
                    }});

@@ -10,7 +10,7 @@ namespace {
 
 using std::chrono::steady_clock;
 
-constexpr std::size_t batch = 100;
+constexpr std::size_t depth_batch = 100;
 constexpr std::size_t types = 4;
 constexpr std::size_t shallow_depth = 10'000;
 
@@ -20,9 +20,9 @@ class Leasing {
   Leasing(const BenchDatabase& database, const std::string& schema)
       : queue_(database.uri(), {.postgres = {.connections = 1, .schema = schema},
                                 .retention = Retention::delete_at_once()}) {
-    request_.limit = batch;
+    request_.limit = depth_batch;
     for (std::size_t i = 0; i < types; ++i) request_.types.push_back("bench" + std::to_string(i));
-    for (std::size_t i = 0; i < batch; ++i) {
+    for (std::size_t i = 0; i < depth_batch; ++i) {
       NewTask task;
       task.type = request_.types[i % types];
       replacement_.push_back(std::move(task));
@@ -37,7 +37,7 @@ class Leasing {
       auto leases = queue_.lease(request_);
       work.seconds += std::chrono::duration<double>(steady_clock::now() - begun).count();
       work.operations += 1;
-      if (leases.size() != batch) throw std::runtime_error("the table ran dry");
+      if (leases.size() != depth_batch) throw std::runtime_error("the table ran dry");
       queue_.complete(leases);
       queue_.enqueue(replacement_);
     }

@@ -7,7 +7,7 @@
 namespace leasehold::bench {
 namespace {
 
-constexpr std::size_t lease_count = 5'000;
+constexpr std::size_t extended_leases = 5'000;
 
 }  // namespace
 
@@ -15,13 +15,13 @@ Result extend_5000(TaskBench& bench, const std::string& name) {
   const int rounds = bench.options.rounds();
   const BenchDatabase database(bench.server);
   bench.progress.show(name + ": filling");
-  database.fill("leasehold", 10 * lease_count);
+  database.fill("leasehold", 10 * extended_leases);
   double wal = 0;
   std::chrono::duration<double, std::milli> taken{0};
   {
     TaskQueue queue(database.uri());
-    auto leases = queue.lease({.types = {"bench0"}, .limit = lease_count});
-    if (leases.size() != lease_count) throw std::runtime_error("not all were leased");
+    auto leases = queue.lease({.types = {"bench0"}, .limit = extended_leases});
+    if (leases.size() != extended_leases) throw std::runtime_error("not all were leased");
     for (int round = 0; round < rounds; ++round) {
       bench.progress.show(name + ": round " + std::to_string(round + 1));
       const double wal_before = database.wal_bytes();
@@ -35,7 +35,7 @@ Result extend_5000(TaskBench& bench, const std::string& name) {
   const std::string updates = database.run("updates.sql", {{"schema", "leasehold"}});
   const double hot = std::stod(updates);
   // Leasing them was an update each too, which is never HOT.
-  const double all = std::stod(updates.substr(updates.find('|') + 1)) - double{lease_count};
+  const double all = std::stod(updates.substr(updates.find('|') + 1)) - double{extended_leases};
   return {.name = name,
           .unit = "renewals that touched no index (HOT)",
           .ours = hot / rounds,

@@ -11,7 +11,7 @@ namespace {
 using std::chrono::milliseconds;
 
 constexpr std::size_t threads = 4;
-constexpr std::size_t batch = 10;
+constexpr std::size_t small_batch = 10;
 constexpr int turns = 8;  // that the held time is divided into
 
 }  // namespace
@@ -24,7 +24,7 @@ Result held_snapshot(TaskBench& bench, const std::string& name) {
   TaskQueue queue(database.uri(),
                   {.postgres = {.connections = threads}, .retention = Retention::delete_at_once()});
   Crew crew(std::vector<Step>(
-      threads, [&queue, request = LeaseRequest{.types = {"bench0"}, .limit = batch}] {
+      threads, [&queue, request = LeaseRequest{.types = {"bench0"}, .limit = small_batch}] {
         auto leases = queue.lease(request);
         if (leases.empty()) throw std::runtime_error("the table ran dry");
         queue.complete(leases);

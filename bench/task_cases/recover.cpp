@@ -10,7 +10,7 @@
 namespace leasehold::bench {
 namespace {
 
-constexpr std::size_t lease_count = 100'000;
+constexpr std::size_t expired_leases = 100'000;
 constexpr int most_rounds = 3;
 
 }  // namespace
@@ -21,19 +21,21 @@ Result recover_100k(TaskBench& bench, const std::string& name) {
   TaskQueue queue(database.uri());
   Recovery recovery(queue);
   const auto fill = [&](const std::string& schema) {
-    database.run("fill_expired.sql", {{"schema", schema}, {"rows", std::to_string(lease_count)}});
+    database.run("fill_expired.sql",
+                 {{"schema", schema}, {"rows", std::to_string(expired_leases)}});
   };
   const auto ours = [&](auto) -> Work {
     fill("leasehold");
     const auto begun = std::chrono::steady_clock::now();
     const auto report = recovery.run_once();
     const std::chrono::duration<double> taken = std::chrono::steady_clock::now() - begun;
-    if (report.requeued != lease_count) throw std::runtime_error("not all were recovered");
-    return {double{lease_count}, taken.count()};
+    if (report.requeued != expired_leases) throw std::runtime_error("not all were recovered");
+    return {double{expired_leases}, taken.count()};
   };
   const auto reference = [&](auto) -> Work {
     fill("plain");
-    return {double{lease_count}, database.seconds_of("recover_plainly.sql", {{"schema", "plain"}})};
+    return {double{expired_leases},
+            database.seconds_of("recover_plainly.sql", {{"schema", "plain"}})};
   };
   Options options = bench.options;
   options.time = 2 * options.slice * std::min(options.rounds(), most_rounds);

@@ -17,9 +17,9 @@ namespace {
 using std::chrono::milliseconds;
 using std::chrono::steady_clock;
 
-constexpr std::size_t depth = 400'000;  // more than a turn drains
-constexpr std::size_t concurrency = 8;  // of each process
-constexpr std::size_t batch = 500;      // of the reference
+constexpr std::size_t depth = 400'000;        // more than a turn drains
+constexpr std::size_t concurrency = 8;        // of each process
+constexpr std::size_t reference_batch = 500;  // of the reference
 constexpr std::size_t reference_clients = 4;
 
 /// Processes that work for one turn.
@@ -56,7 +56,7 @@ Result worker_drain(TaskBench& bench, const std::string& name, std::size_t proce
       },
       [&](auto slice) {
         database.fill("raw", depth);
-        return database.pgbench({"drain_batch.sql", reference_clients, batch}, slice);
+        return database.pgbench({"drain_batch.sql", reference_clients, reference_batch}, slice);
       });
   return {.name = name,
           .unit = "tasks through handlers/s, processes of 8 threads",
