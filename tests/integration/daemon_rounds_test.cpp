@@ -30,7 +30,7 @@ class DaemonRoundsTest : public EveryStoreTest {
   static Leaseholdd start(std::vector<std::string> arguments = {},
                           std::map<std::string, std::string> env = {}) {
     if (!env.contains("LEASEHOLD_DATABASE")) env["LEASEHOLD_DATABASE"] = uri();
-    if (!env.contains("LEASEHOLD_SWEEP_INTERVAL")) env["LEASEHOLD_SWEEP_INTERVAL"] = "200ms";
+    if (!env.contains("LEASEHOLD_ROUND_INTERVAL")) env["LEASEHOLD_ROUND_INTERVAL"] = "200ms";
     return Leaseholdd(LEASEHOLDD, std::move(arguments), std::move(env));
   }
   static Finished once(std::vector<std::string> arguments) {
@@ -170,7 +170,7 @@ TEST_P(DaemonRoundsTest, ExpiredLeasesAreTakenBackWithinTheSweepIntervalAndASeco
   std::optional<testing::PostgresCanary> canary;
   if (in_postgres()) canary.emplace(uri());
   testing::StallWatch stalls{100ms};
-  auto daemon = start({"--sweep-interval", "500ms"});
+  auto daemon = start({"--round-interval", "500ms"});
   for (int i = 1; i <= 3; ++i) {
     insert_leased(1, 300ms);
     EXPECT_TRUE(eventually([&] { return count_is("pending", i); }, patience));
@@ -233,7 +233,7 @@ TEST_P(FileRoundsTest, MemoryIsRefused) {
   const auto refused =
       testing::run_leaseholdd(LEASEHOLDD, {"--once", "--database", "sqlite::memory:x"});
   EXPECT_NE(refused.status.code, 0);
-  EXPECT_TRUE(contains(refused.output, "allowed is a file")) << refused.output;
+  EXPECT_TRUE(contains(refused.output, "must be a file")) << refused.output;
 }
 
 TEST_P(FileRoundsTest, AFileThatIsBusyIsTriedAgainAndThatIsCounted) {
@@ -256,7 +256,7 @@ TEST_P(FileRoundsTest, AReloadThatAddsAFileThatCanNotBeOpenedStopsNothing) {
   const std::string path = (dir.path() / "conf").string();
   const auto write = [&](const std::string& more) {
     std::ofstream(path)
-        << "listen = 127.0.0.1:0\nsweep-interval = 100ms\n[queue alpha]\ndatabase = " << uri()
+        << "listen = 127.0.0.1:0\nround-interval = 100ms\n[queue alpha]\ndatabase = " << uri()
         << "\n"
         << more;
   };
@@ -277,7 +277,7 @@ TEST_P(FileRoundsTest, AReloadThatAddsAFileThatCanNotBeOpenedStopsNothing) {
 TEST_P(ServerRoundsTest, AReloadLetsGoOfConnectionsAndOfWhatWasSeen) {
   const std::string path = (dir.path() / "conf").string();
   const auto write = [&](const std::string& database) {
-    std::ofstream(path) << "listen = 127.0.0.1:0\nsweep-interval = 100ms\n[queue q]\ndatabase = "
+    std::ofstream(path) << "listen = 127.0.0.1:0\nround-interval = 100ms\n[queue q]\ndatabase = "
                         << database << "\n";
   };
   const auto connections = [] {
@@ -304,7 +304,7 @@ TEST_P(DaemonRoundsTest, ThreeDaemonsTakeEachLeaseBackOnce) {
   std::vector<std::unique_ptr<Leaseholdd>> daemons;
   for (int i = 0; i < 3; ++i) {
     daemons.push_back(std::make_unique<Leaseholdd>(
-        LEASEHOLDD, std::vector<std::string>{"--database", uri(), "--sweep-interval", "50ms"}));
+        LEASEHOLDD, std::vector<std::string>{"--database", uri(), "--round-interval", "50ms"}));
   }
   for (const auto& daemon : daemons) wait_for_round(*daemon);
   insert_expired(tasks);
@@ -363,7 +363,7 @@ TEST_P(ServerRoundsTest, AMountainOfFinishedTasksDoesNotHoldBackRecovery) {
       "BEGIN PERFORM pg_sleep(0.05); RETURN NULL; END $$;"
       "CREATE TRIGGER take_time BEFORE DELETE ON leasehold.tasks "
       "EXECUTE FUNCTION leasehold.take_time()");
-  auto daemon = start({"--sweep-interval", "100ms"});
+  auto daemon = start({"--round-interval", "100ms"});
   EXPECT_TRUE(eventually([&] { return daemon.logged("finished tasks removed") >= 3; }, patience))
       << "in several rounds\n"
       << daemon.log();
@@ -699,7 +699,7 @@ TEST_P(DaemonRoundsTest, SighupReloadsAndAnInvalidConfigChangesNothing) {
   const std::string path = (dir.path() / "conf").string();
   const auto write = [&](const std::string& queues) {
     std::ofstream(path) << "listen = 127.0.0.1:0\ndatabase = " << uri()
-                        << "\nsweep-interval = 100ms\n"
+                        << "\nround-interval = 100ms\n"
                         << queues;
   };
   write(alpha);
@@ -712,22 +712,25 @@ TEST_P(DaemonRoundsTest, SighupReloadsAndAnInvalidConfigChangesNothing) {
       "leasehold_recovered_tasks_total{queue=\"alpha\",outcome=\"requeued\"}";
   EXPECT_TRUE(eventually([&] { return daemon.metric(requeued) == 1; }, patience));
 
-  write(alpha + "sweep-interval = soon\n");
+  write(alpha + "round-interval = soon\n");
   daemon.process().kill(SIGHUP);
   EXPECT_TRUE(eventually(
       [&] { return daemon.logged("configuration refused, the old one stays") == 1; }, patience));
-  EXPECT_TRUE(contains(daemon.log(), "conf:6: sweep-interval of \"soon\"")) << daemon.log();
+  EXPECT_TRUE(contains(daemon.log(),
+                       "conf:6: round-interval must be 50ms to 1h (written like 500ms, 5s, 2m, 1h "
+                       "or 7d), got \"soon\""))
+      << daemon.log();
   EXPECT_EQ(daemon.metric("leasehold_config_reloads_total{outcome=\"refused\"}"), 1);
   wait_for_round(daemon, "alpha");
 
   // One queue more, and another interval for the first: it keeps its totals.
-  write(alpha + "sweep-interval = 150ms\n" + beta);
+  write(alpha + "round-interval = 150ms\n" + beta);
   daemon.process().kill(SIGHUP);
   EXPECT_TRUE(eventually([&] { return daemon.logged("configuration reloaded") == 1; }, patience));
   wait_for_round(daemon, "beta");
   wait_for_round(daemon, "alpha");
   EXPECT_EQ(daemon.metric(requeued), 1);
-  EXPECT_EQ(daemon.status().at("queues").at(0).at("sweep_interval_s"), 0.15);
+  EXPECT_EQ(daemon.status().at("queues").at(0).at("round_interval_s"), 0.15);
   EXPECT_EQ(daemon.metric("leasehold_config_reloads_total{outcome=\"accepted\"}"), 1);
 
   // A queue less, and other logs.
