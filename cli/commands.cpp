@@ -35,7 +35,7 @@ void Commands::add_common_flags(CLI::App& app, Uses uses) {
   }
   if (!uses.locks && !uses.tasks) return;
   const auto add = [&](const char* name, std::string& value, const char* type, const char* help) {
-    app.add_option(name, value, help)->type_name(type)->group("Stores");
+    add_value(app, name, value, type, help)->group("Stores");
   };
   if (uses.locks) add("--redis", flags_.redis, "URI", "The Redis that keeps the locks");
   if (uses.tasks) {
@@ -73,6 +73,18 @@ CLI::App& Commands::add_hidden(const std::string& name, Uses uses, Run run) {
       add(root_, {.name = name, .summary = "For our own processes"}, uses, std::move(run));
   app.group("");
   return app;
+}
+
+CLI::Option* add_value(CLI::App& app, const char* name, std::string& value, const char* type,
+                       const std::string& help) {
+  return app.add_option(name, value, help)->type_name(type);
+}
+
+CLI::Option* add_values(CLI::App& app, const char* name, std::vector<std::string>& values,
+                        const std::string& help, int most) {
+  return app.add_option(name, values, help)
+      ->expected(1, most)
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
 }
 
 ExitCode Commands::run(int argc, const char* const* argv, const common::Environment& environment) {

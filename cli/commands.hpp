@@ -5,6 +5,7 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "common/environment.hpp"
 #include "failure.hpp"
@@ -55,6 +56,13 @@ class Commands {
   bool yes_ = false;
   bool version_ = false;
 };
+
+/// Adds a flag with a value. All values are read as text: see flag_values.hpp.
+CLI::Option* add_value(CLI::App& app, const char* name, std::string& value, const char* type,
+                       const std::string& help);
+/// Adds a flag or an argument that may have several values.
+CLI::Option* add_values(CLI::App& app, const char* name, std::vector<std::string>& values,
+                        const std::string& help, int most);
 
 // One for each file of commands.
 void add_enqueue(Commands& commands);

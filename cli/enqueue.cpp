@@ -288,23 +288,19 @@ void add_enqueue(Commands& commands) {
                                      : enqueue_many(session, *options);
       });
   app.add_option("TYPE", options->type, "The type of the task, which selects its handler");
-  app.add_option("--from", options->from,
-                 "Add one task for each line (NDJSON); - is standard input")
-      ->type_name("FILE");
-  app.add_option("--payload", options->payload, "Payload for the handler [{}]")->type_name("JSON");
-  app.add_option("--payload-file", options->payload_file, "File with the payload")
-      ->type_name("FILE");
-  app.add_option("--priority", options->priority, "Higher priorities go first [0]")
-      ->type_name("NUMBER");
-  app.add_option("--run-at", options->run_at, "Do not start before, like 2026-11-16T14:31:06Z")
-      ->type_name("TIME");
-  app.add_option("--delay", options->delay, "Do not start for this long, like 30s, 5m or 2h")
-      ->type_name("TIME");
-  app.add_option("--max-attempts", options->max_attempts, "How often the task is tried [10]")
-      ->type_name("NUMBER");
-  app.add_option("--unique-key", options->unique_key,
-                 "Do not add the task while another one with this key is pending or leased")
-      ->type_name("TEXT");
+  add_value(app, "--from", options->from, "FILE",
+            "Add one task for each line (NDJSON); - is standard input");
+  add_value(app, "--payload", options->payload, "JSON", "Payload for the handler [{}]");
+  add_value(app, "--payload-file", options->payload_file, "FILE", "File with the payload");
+  add_value(app, "--priority", options->priority, "NUMBER", "Higher priorities go first [0]");
+  add_value(app, "--run-at", options->run_at, "TIME",
+            "Do not start before, like 2026-11-16T14:31:06Z");
+  add_value(app, "--delay", options->delay, "TIME",
+            "Do not start for this long, like 30s, 5m or 2h");
+  add_value(app, "--max-attempts", options->max_attempts, "NUMBER",
+            "How often the task is tried [10]");
+  add_value(app, "--unique-key", options->unique_key, "TEXT",
+            "Do not add the task while another one with this key is pending or leased");
 }
 
 }  // namespace leasehold::cli

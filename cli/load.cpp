@@ -316,15 +316,14 @@ void add_load(Commands& commands) {
        .examples = "leasehold load --redis redis://127.0.0.1:6379 --clients 16 --duration 30s\n"
                    "leasehold load --clients 64 --locks 1000 --shared --json"},
       {.locks = true}, [flags](Session& session) { return run_load(session, *flags); });
-  const auto add = [&](const char* name, std::string& value, const char* type, const char* help) {
-    app.add_option(name, value, help)->type_name(type);
-  };
-  add("--clients", flags->clients, "NUMBER", "Number of clients, 1 to 256 [8]");
-  add("--duration", flags->duration, "TIME", "How long to run [10s]");
-  add("--locks", flags->locks, "NUMBER", "Number of locks that the clients choose from [1]");
-  add("--prefix", flags->prefix, "TEXT", "First part of the locks' names [leasehold-load]");
-  add("--ttl", flags->ttl, "TIME", "Time to live of each lock [10s]");
-  add("--hold", flags->hold, "TIME", "How long each lock is held [0ms]");
+  add_value(app, "--clients", flags->clients, "NUMBER", "Number of clients, 1 to 256 [8]");
+  add_value(app, "--duration", flags->duration, "TIME", "How long to run [10s]");
+  add_value(app, "--locks", flags->locks, "NUMBER",
+            "Number of locks that the clients choose from [1]");
+  add_value(app, "--prefix", flags->prefix, "TEXT",
+            "First part of the locks' names [leasehold-load]");
+  add_value(app, "--ttl", flags->ttl, "TIME", "Time to live of each lock [10s]");
+  add_value(app, "--hold", flags->hold, "TIME", "How long each lock is held [0ms]");
   app.add_flag("--shared", flags->shared,
                "Let all clients share one connection, like the threads of one program")
       ->disable_flag_override();

@@ -176,8 +176,7 @@ void add_list(Commands& commands, CLI::App& locks) {
                    "leasehold locks list 'invoice:*' --state stale --json"},
       {.locks = true}, [options](Session& session) { return list(session, *options); });
   app.add_option("PATTERN", options->pattern, "Names, with the wildcards *, ? and [a-z] [*]");
-  app.add_option("--state", options->state, "Only locks in this state: held or stale")
-      ->type_name("STATE");
+  add_value(app, "--state", options->state, "STATE", "Only locks in this state: held or stale");
 }
 
 void add_show(Commands& commands, CLI::App& locks) {
@@ -207,10 +206,7 @@ void add_release(Commands& commands, CLI::App& locks) {
        .examples = "leasehold locks release invoice:42\nleasehold locks release a b --yes --json"},
       {.locks = true, .confirmation = true},
       [names](Session& session) { return release(session, *names); });
-  app.add_option("NAME", *names, "Names of locks")
-      ->required()
-      ->expected(1, 1'000)
-      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+  add_values(app, "NAME", *names, "Names of locks", 1'000)->required();
 }
 
 void add_clean(Commands& commands, CLI::App& locks) {

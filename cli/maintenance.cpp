@@ -100,9 +100,8 @@ void add_maintenance(Commands& commands) {
       {.tasks = true}, [options](Session& session) { return recover(session, *options); });
   app.add_flag("--once", options->once, "Recover once, and print what was done")
       ->disable_flag_override();
-  app.add_option("--max-crashes", options->max_crashes,
-                 "A task is dead once its lease has expired this many times [3]")
-      ->type_name("NUMBER");
+  add_value(app, "--max-crashes", options->max_crashes, "NUMBER",
+            "A task is dead once its lease has expired this many times [3]");
 }
 
 }  // namespace leasehold::cli

@@ -89,8 +89,7 @@ void add_top(Commands& commands) {
        .examples = "leasehold top --interval 500ms"},
       {.locks = true, .tasks = true},
       [options](Session& session) { return top(session, *options); });
-  app.add_option("--interval", options->interval, "Time between two updates [1s]")
-      ->type_name("TIME");
+  add_value(app, "--interval", options->interval, "TIME", "Time between two updates [1s]");
 }
 
 }  // namespace leasehold::cli

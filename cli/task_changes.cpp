@@ -203,16 +203,12 @@ ExitCode cancel(Session& session, const Selection& selection) {
 
 void add_selection(CLI::App& app, const std::shared_ptr<Selection>& selection, const char* states,
                    const char* fallback) {
-  app.add_option("ID", selection->ids, "Ids of tasks")
-      ->expected(1, 10'000)
-      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+  add_values(app, "ID", selection->ids, "Ids of tasks", 10'000);
   app.add_flag("--all", selection->all, "Select all tasks of --state and --type")
       ->disable_flag_override();
-  app.add_option("--state", selection->state,
-                 std::string("With --all: ") + states + " [" + fallback + "]")
-      ->type_name("STATE");
-  app.add_option("--type", selection->type, "With --all: only tasks of this type")
-      ->type_name("TYPE");
+  add_value(app, "--state", selection->state, "STATE",
+            std::string("With --all: ") + states + " [" + fallback + "]");
+  add_value(app, "--type", selection->type, "TYPE", "With --all: only tasks of this type");
 }
 
 }  // namespace

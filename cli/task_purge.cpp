@@ -94,14 +94,11 @@ void add_task_purge(Commands& commands, CLI::App& tasks) {
                    "leasehold tasks purge --state dead --state cancelled --older-than 30d --yes"},
       {.tasks = true, .confirmation = true},
       [options](Session& session) { return purge(session, *options); });
-  app.add_option("--state", options->states,
-                 "Delete tasks in this state: completed, cancelled or dead; repeatable")
-      ->type_name("STATE")
-      ->expected(1)
-      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
-  app.add_option("--older-than", options->older_than,
-                 "Delete tasks that ended longer ago than this, like 12h or 7d")
-      ->type_name("TIME")
+  add_values(app, "--state", options->states,
+             "Delete tasks in this state: completed, cancelled or dead; repeatable", 1)
+      ->type_name("STATE");
+  add_value(app, "--older-than", options->older_than, "TIME",
+            "Delete tasks that ended longer ago than this, like 12h or 7d")
       ->required();
 }
 

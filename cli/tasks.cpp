@@ -132,16 +132,13 @@ void add_list(Commands& commands, CLI::App& tasks) {
                                 "leasehold tasks list --worker runner_1_a_7 --state leased\n"
                                 "leasehold tasks list --after 5000 --limit 1000 --json"},
                    {.tasks = true}, [filter](Session& session) { return list(session, *filter); });
-  app.add_option("--state", filter->state,
-                 "Only tasks in this state: pending, leased, completed, dead or cancelled")
-      ->type_name("STATE");
-  app.add_option("--type", filter->type, "Only tasks of this type")->type_name("TYPE");
-  app.add_option("--worker", filter->worker,
-                 "Only tasks that this worker has, or had when they ended")
-      ->type_name("NAME");
-  app.add_option("--after", filter->after, "Only larger ids, for the next page")->type_name("ID");
-  app.add_option("--limit", filter->limit, "How many at most, 1 to 10000 [100]")
-      ->type_name("NUMBER");
+  add_value(app, "--state", filter->state, "STATE",
+            "Only tasks in this state: pending, leased, completed, dead or cancelled");
+  add_value(app, "--type", filter->type, "TYPE", "Only tasks of this type");
+  add_value(app, "--worker", filter->worker, "NAME",
+            "Only tasks that this worker has, or had when they ended");
+  add_value(app, "--after", filter->after, "ID", "Only larger ids, for the next page");
+  add_value(app, "--limit", filter->limit, "NUMBER", "How many at most, 1 to 10000 [100]");
 }
 
 void add_show(Commands& commands, CLI::App& tasks) {

@@ -132,14 +132,13 @@ void add_demo(Commands& commands) {
                                 "leasehold demo --on servers --workers 8 --seconds 20\n"
                                 "leasehold demo --seed 42 --json"},
                    {}, [flags](Session& session) { return run_demo(session, *flags); });
-  const auto add = [&](const char* name, std::string& value, const char* type, const char* help) {
-    app.add_option(name, value, help)->type_name(type);
-  };
-  add("--on", flags->on, "STORES", "Use sqlite or servers [sqlite]");
-  add("--workers", flags->workers, "NUMBER", "Number of worker processes, 1 to 64 [6]");
-  add("--tasks", flags->tasks, "NUMBER", "Number of tasks, 1 to 100000 [3000]");
-  add("--seconds", flags->seconds, "NUMBER", "How long workers are killed and frozen [12]");
-  add("--seed", flags->seed, "NUMBER", "Decides which workers are killed, and when [random]");
+  add_value(app, "--on", flags->on, "STORES", "Use sqlite or servers [sqlite]");
+  add_value(app, "--workers", flags->workers, "NUMBER", "Number of worker processes, 1 to 64 [6]");
+  add_value(app, "--tasks", flags->tasks, "NUMBER", "Number of tasks, 1 to 100000 [3000]");
+  add_value(app, "--seconds", flags->seconds, "NUMBER",
+            "How long workers are killed and frozen [12]");
+  add_value(app, "--seed", flags->seed, "NUMBER",
+            "Decides which workers are killed, and when [random]");
   add_worker(commands);
 }
 
