@@ -1,18 +1,18 @@
-// leasehold completion, man and version: everything that is made of the commands' own words.
+// leasehold completion, man and version: everything that is generated from the texts of the
+// commands.
 #include <algorithm>
 #include <iostream>
 #include <set>
 #include <sstream>
 
 #include "commands.hpp"
-#include "leasehold/errors.hpp"
+#include "flag_values.hpp"
 #include "leasehold/version.hpp"
-#include "worker/secrets.hpp"
 
 namespace leasehold::cli {
 namespace {
 
-/// Each command as it is called, with what may follow: further words, or flags.
+/// Each command by its name, with what may follow it: further words, or flags.
 std::map<std::string, std::string> words_after(const Commands& commands) {
   std::map<std::string, std::string> words;
   std::set<std::string> first;
@@ -35,12 +35,12 @@ std::map<std::string, std::string> words_after(const Commands& commands) {
   return words;
 }
 
-/// Sets $follows to the words that may come next. `before` is how the shell calls the words between
-/// leasehold and the cursor; all else both shells understand.
+/// The lines that set $follows to the words that may come next. `before` is the shell's expression
+/// for the words between leasehold and the cursor; both shells understand the rest.
 std::string find_what_follows(const Commands& commands, const std::string& before) {
   std::string out =
       "  local word command= follows=\n"
-      "  # The command so far: the words before the cursor that are no flags.\n"
+      "  # The command so far: the words before the cursor that are not flags.\n"
       "  for word in " +
       before +
       "; do\n"
@@ -64,7 +64,7 @@ std::string bash_completion(const Commands& commands) {
          "  local current=${COMP_WORDS[COMP_CWORD]}\n" +
          find_what_follows(commands, "\"${COMP_WORDS[@]:1:COMP_CWORD-1}\"") +
          "  COMPREPLY=($(compgen -W \"$follows\" -- \"$current\"))\n"
-         "  # Nothing of ours: the name of a file, perhaps.\n"
+         "  # No word of ours fits: perhaps it is the name of a file.\n"
          "  [[ ${#COMPREPLY[@]} -gt 0 || $current == -* ]] || COMPREPLY=($(compgen -f -- "
          "\"$current\"))\n"
          "}\n"
@@ -75,7 +75,7 @@ std::string zsh_completion(const Commands& commands) {
   return "#compdef leasehold\n"
          "_leasehold() {\n" +
          find_what_follows(commands, "\"${(@)words[2,CURRENT-1]}\"") +
-         "  # Nothing of ours: the name of a file, perhaps.\n"
+         "  # No word of ours fits: perhaps it is the name of a file.\n"
          "  compadd -- ${=follows} || [[ $PREFIX == -* ]] || _files\n"
          "}\n"
          "# From a directory of $fpath zsh runs this file as the function, at the first <TAB>.\n"
@@ -87,12 +87,11 @@ std::string zsh_completion(const Commands& commands) {
 }
 
 std::string completion(const Commands& commands, const std::string& shell) {
-  if (shell == "bash") return bash_completion(commands);
-  if (shell == "zsh") return zsh_completion(commands);
-  throw InvalidArgument("SHELL of " + worker::shown(shell) + ": allowed are bash and zsh");
+  const bool for_bash = parse_word("SHELL", shell, {"bash", "zsh"}) == 0;
+  return for_bash ? bash_completion(commands) : zsh_completion(commands);
 }
 
-/// A text for troff: nothing in it is a command.
+/// Escapes a text for troff.
 std::string roff(const std::string& text) {
   std::string out;
   for (const char c : text) {
@@ -111,7 +110,7 @@ std::string roff(const std::string& text) {
   return out;
 }
 
-/// Paragraphs; lines that begin with a blank stay lines.
+/// Lines that begin with a blank stay lines; the others are filled as paragraphs.
 std::string roff_paragraphs(const std::string& text) {
   std::string out;
   std::istringstream lines(text);
@@ -148,8 +147,9 @@ std::string manual(const Commands& commands) {
                     "\" \"User Commands\"\n.SH NAME\nleasehold \\- " + roff(text.summary) +
                     "\n.SH SYNOPSIS\n.B leasehold\n.I COMMAND\n[OPTIONS]\n.SH DESCRIPTION\n" +
                     roff_paragraphs(text.details) + roff_examples(text.examples);
-  out += ".SH OPTIONS\n" + roff_options(commands.root(), "Options") +
-         ".TP\n\\fB\\-h, \\-\\-help\\fR\nSay how leasehold, or the command before it, is called\n";
+  out +=
+      ".SH OPTIONS\n" + roff_options(commands.root(), "Options") +
+      ".TP\n\\fB\\-h, \\-\\-help\\fR\nPrint the help of leasehold, or of the command before it\n";
   out += ".SH STORES\n" + roff_paragraphs(stores_text) + roff_options(commands.root(), "Stores");
   out += ".SH COMMANDS\n";
   for (const CLI::App* app : commands_below(commands.root())) {
@@ -159,9 +159,7 @@ std::string manual(const Commands& commands) {
            roff_options(*app, "Options") + roff_examples(own.examples);
   }
   out += ".SH EXIT STATUS\n.nf\n" + roff(exit_codes_text) + "\n.fi\n";
-  out +=
-      ".SH ENVIRONMENT\n.TP\n.B NO_COLOR\nIf it is set, no colours are used on a terminal "
-      "either.\n";
+  out += ".SH ENVIRONMENT\n.TP\n.B NO_COLOR\nIf it is set, there are no colours on a terminal.\n";
   return out + ".SH SEE ALSO\nleaseholdd \\-\\-help\n";
 }
 
@@ -172,8 +170,8 @@ void add_documentation(Commands& commands) {
   CLI::App& app =
       commands.add(commands.root(),
                    {.name = "completion",
-                    .summary = "Completion for a shell",
-                    .details = "Prints what makes a shell complete the words of leasehold.",
+                    .summary = "Print the completion script for a shell",
+                    .details = "Prints a script that makes the shell complete commands and flags.",
                     .examples = "source <(leasehold completion bash)\n"
                                 "leasehold completion zsh > ~/.zfunc/_leasehold"},
                    {}, [shell, &commands](Session& session) {
@@ -194,7 +192,7 @@ void add_documentation(Commands& commands) {
 
   commands.add(commands.root(),
                {.name = "version",
-                .summary = "Say the version",
+                .summary = "Print the version",
                 .details = "",
                 .examples = "leasehold version --json"},
                {}, [](Session& session) {

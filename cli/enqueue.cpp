@@ -1,4 +1,4 @@
-// leasehold enqueue: one task by flags, or many as NDJSON.
+// leasehold enqueue: one task from flags, or many from NDJSON.
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
@@ -6,11 +6,11 @@
 #include <iterator>
 
 #include "commands.hpp"
+#include "common/secrets.hpp"
+#include "flag_values.hpp"
 #include "leasehold/errors.hpp"
 #include "leasehold/task_queue.hpp"
-#include "tasks/validation.hpp"
 #include "text.hpp"
-#include "worker/secrets.hpp"
 
 namespace leasehold::cli {
 namespace {
@@ -20,8 +20,10 @@ using nlohmann::ordered_json;
 using namespace std::chrono_literals;
 
 constexpr std::size_t batch_size = 1'000;
-constexpr std::string_view keys_of_a_line[] = {"type",  "payload",      "priority",  "run_at",
-                                               "delay", "max_attempts", "unique_key"};
+constexpr int priority_limit = 1'000'000;
+constexpr int attempts_limit = 1'000'000;
+const std::vector<std::string> keys_of_a_line{"type",  "payload",      "priority",  "run_at",
+                                              "delay", "max_attempts", "unique_key"};
 
 struct EnqueueOptions {
   std::string type;
@@ -35,21 +37,15 @@ struct EnqueueOptions {
   std::string unique_key;
 };
 
-std::chrono::system_clock::time_point time_of(const std::string& what, const std::string& text) {
-  if (const auto time = parse_time(text)) return *time;
-  throw InvalidArgument(what + " of " + worker::shown(text) +
-                        ": allowed are times like 2026-11-16T14:31:06Z, until the year 2261");
-}
-
 std::ifstream open(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
   if (!file || std::filesystem::is_directory(path)) {
-    throw InvalidArgument("the file " + worker::shown(path) + " can not be read");
+    throw InvalidArgument("cannot read the file " + common::shown(path));
   }
   return file;
 }
 
-/// What the flags say: the one task, or what lines do not say themselves.
+/// The task that the flags describe; with --from, the defaults of all lines.
 NewTask task_of(const EnqueueOptions& options) {
   if (!options.payload.empty() && !options.payload_file.empty()) {
     throw InvalidArgument("--payload and --payload-file exclude each other");
@@ -62,14 +58,14 @@ NewTask task_of(const EnqueueOptions& options) {
     task.payload.assign(std::istreambuf_iterator<char>{file}, {});
   }
   if (!options.priority.empty()) {
-    task.priority =
-        static_cast<int>(parse_number("--priority", options.priority, -1'000'000, 1'000'000));
+    task.priority = static_cast<int>(
+        parse_number("--priority", options.priority, -priority_limit, priority_limit));
   }
-  if (!options.run_at.empty()) task.run_at = time_of("--run-at", options.run_at);
+  if (!options.run_at.empty()) task.run_at = parse_time("--run-at", options.run_at);
   if (!options.delay.empty()) task.delay = parse_duration("--delay", options.delay, 0ms, ten_years);
   if (!options.max_attempts.empty()) {
     task.max_attempts =
-        static_cast<int>(parse_number("--max-attempts", options.max_attempts, 1, 1'000'000));
+        static_cast<int>(parse_number("--max-attempts", options.max_attempts, 1, attempts_limit));
   }
   task.unique_key = options.unique_key;
   return task;
@@ -77,49 +73,50 @@ NewTask task_of(const EnqueueOptions& options) {
 
 std::string text_in(const json& value, const std::string& key) {
   if (value.is_string()) return value.get<std::string>();
-  throw InvalidArgument(key + " has to be a string");
+  throw InvalidArgument(key + " must be a string");
 }
 
 int number_in(const json& value, const std::string& key) {
-  // What is larger than an int64 would be negative as one.
+  // A number that is too large for an int64 would become negative.
   const bool too_large = value.is_number_unsigned() && value.get<std::uint64_t>() > 1'000'000;
   if (value.is_number_integer() && !too_large) {
     const auto number = value.get<std::int64_t>();
     if (number >= -1'000'000 && number <= 1'000'000) return static_cast<int>(number);
   }
-  throw InvalidArgument(key + " has to be a whole number from -1000000 to 1000000");
+  throw InvalidArgument(key + " must be a whole number from -1000000 to 1000000");
 }
 
-/// One line of NDJSON over the defaults. Throws InvalidArgument.
+/// Reads one line of NDJSON; what it does not say comes from the defaults. Throws InvalidArgument.
 NewTask parse_line(const std::string& line, const NewTask& defaults) {
-  // Of the ordered kind: a payload keeps the order of its members.
+  // Ordered, so that a payload keeps the order of its members.
   const ordered_json object = ordered_json::parse(line, nullptr, false);
-  if (object.is_discarded()) throw InvalidArgument("this is not JSON: " + worker::shown(line));
-  if (!object.is_object()) throw InvalidArgument("this is no JSON object: " + worker::shown(line));
+  if (!object.is_object()) {
+    throw InvalidArgument("a line must be a JSON object, got " + common::shown(line));
+  }
   NewTask task = defaults;
   for (const auto& [key, value] : object.items()) {
-    if (std::ranges::find(keys_of_a_line, key) == std::end(keys_of_a_line)) {
-      throw InvalidArgument("unknown key " + worker::shown(key) +
-                            ": allowed are type, payload, priority, run_at, delay, max_attempts "
-                            "and unique_key");
+    if (std::ranges::find(keys_of_a_line, key) == keys_of_a_line.end()) {
+      throw InvalidArgument("unknown key " + common::shown(key) + "; the keys are " +
+                            joined(keys_of_a_line, ", "));
     }
     if (key == "payload") task.payload = value.dump();
-    if (value.is_null()) continue;  // as good as not there: databases write all columns
+    if (value.is_null()) continue;  // as if it were missing: databases export all columns
     if (key == "type") task.type = text_in(value, key);
     if (key == "priority") task.priority = number_in(value, key);
-    if (key == "run_at") task.run_at = time_of(key, text_in(value, key));
+    if (key == "run_at") task.run_at = parse_time(key, text_in(value, key));
     if (key == "delay") task.delay = parse_duration(key, text_in(value, key), 0ms, ten_years);
     if (key == "max_attempts") task.max_attempts = number_in(value, key);
     if (key == "unique_key") task.unique_key = text_in(value, key);
   }
-  if (task.type.empty()) throw InvalidArgument("there is no type, neither here nor as an argument");
-  // Here and not by the queue, which would not know the line.
-  check_new_tasks({&task, 1}, TaskQueueOptions{}.largest_payload);
+  if (task.type.empty()) {
+    throw InvalidArgument("the type is missing; name it in the line or as an argument");
+  }
+  TaskQueue::check(task);  // here, because enqueue() could not name the line
   return task;
 }
 
-/// Calls `take(task, line number, bytes so far)` for every line that is not empty. Throws Failure,
-/// naming the line.
+/// Calls `take(task, line number, bytes so far)` for every line that is not empty. Throws a Failure
+/// that names the line.
 template <typename Take>
 void each_task(std::istream& input, const std::string& name, const NewTask& defaults, Take take) {
   std::string line;
@@ -135,10 +132,10 @@ void each_task(std::istream& input, const std::string& name, const NewTask& defa
     }
     take(std::move(task), number, bytes);
   }
-  if (input.bad()) throw Failure(ExitCode::failed, name + " can not be read");
+  if (input.bad()) throw Failure(ExitCode::failed, "cannot read " + name);
 }
 
-/// Sends tasks batch by batch, and knows how far it has come.
+/// Sends tasks in batches, and knows how far it has come.
 class Sender {
  public:
   explicit Sender(TaskQueue queue) : queue_(std::move(queue)) {}
@@ -160,7 +157,7 @@ class Sender {
 
   std::uint64_t added() const { return added_; }
   std::uint64_t existed() const { return existed_; }
-  /// The last line that is in the store, and the last one of those that were to follow.
+  /// The last line that is in the store, and the last one of the batch that follows.
   std::uint64_t sent_line() const { return sent_line_; }
   std::uint64_t last_line() const { return last_line_; }
 
@@ -173,24 +170,25 @@ class Sender {
   std::uint64_t sent_line_ = 0;
 };
 
-/// The message of an error in the middle says where to go on.
+/// Throws a failure whose hint says where to continue.
 [[noreturn]] void fail_in_the_middle(const Sender& sender, const Failure& failure) {
   const std::string next = std::to_string(sender.sent_line() + 1);
   std::string hint;
   if (failure.code() == ExitCode::unknown) {
     hint = with_commas(sender.added()) + " were added before; lines " + next + " to " +
-           std::to_string(sender.last_line()) + " may have been too: look before going on";
+           std::to_string(sender.last_line()) +
+           " may have been added too, so check before you continue";
   } else if (sender.sent_line() > 0) {
-    hint = with_commas(sender.added()) + " were added before; go on from line " + next +
-           ", e.g. with tail -n +" + next;
+    hint = with_commas(sender.added()) + " were added before; continue from line " + next +
+           ", for example with tail -n +" + next;
   } else {
     hint = "Nothing was added" + (failure.hint().empty() ? "" : ". " + failure.hint());
   }
   throw Failure(failure.code(), failure.what(), hint);
 }
 
-/// Looks at all of a file before anything is sent: one with a bad line adds nothing. Returns its
-/// size.
+/// Checks a whole file before anything is sent, so that a file with a bad line adds nothing.
+/// Returns its size.
 std::uint64_t check_file(const std::string& path, const NewTask& defaults) {
   std::ifstream file = open(path);
   const std::uint64_t size = std::filesystem::file_size(path);
@@ -219,7 +217,7 @@ void send_all(Sender& sender, std::istream& input, const std::string& name, std:
     } catch (const Failure& failure) {
       bad_line = failure;
     }
-    sender.flush();  // the good lines before
+    sender.flush();  // also after a bad line: those before it are added
     if (bad_line) fail_in_the_middle(sender, *bad_line);
   } catch (const Error& error) {
     fail_in_the_middle(sender, as_failure(error));
@@ -230,12 +228,12 @@ ExitCode enqueue_many(Session& session, const EnqueueOptions& options) {
   const NewTask defaults = task_of(options);
   const bool from_input = options.from == "-";
   const std::string name = from_input ? "standard input" : options.from;
-  // A pipe, as from <(…), can be read only once.
+  // A pipe, like that of <(…), can be read only once.
   const bool twice = !from_input && std::filesystem::is_regular_file(options.from);
   const std::uint64_t size = twice ? check_file(options.from, defaults) : 0;
   std::ifstream file;
   if (!from_input) file = open(options.from);
-  Sender sender(session.stores.tasks(NewFile::made));
+  Sender sender(session.stores.tasks(NewFile::created));
   send_all(sender, from_input ? std::cin : file, name, size, defaults);
   if (session.json) {
     Session::print({{"added", sender.added()}, {"existed", sender.existed()}});
@@ -244,7 +242,7 @@ ExitCode enqueue_many(Session& session, const EnqueueOptions& options) {
   std::cout << with_commas(sender.added()) << " added";
   if (sender.existed() > 0) {
     std::cout << ", " << with_commas(sender.existed())
-              << " not: a living task has the same unique key";
+              << " not added: a pending or leased task has the same unique key";
   }
   std::cout << "\n";
   return ExitCode::done;
@@ -252,17 +250,17 @@ ExitCode enqueue_many(Session& session, const EnqueueOptions& options) {
 
 ExitCode enqueue_one(Session& session, const EnqueueOptions& options) {
   if (options.type.empty()) {
-    throw Failure(ExitCode::misused, "neither a TYPE nor --from",
-                  "Name the type of the task, or a file of tasks with --from FILE");
+    throw Failure(ExitCode::misused, "TYPE or --from is missing",
+                  "Give the type of the task, or a file of tasks with --from FILE");
   }
   const NewTask task = task_of(options);
-  const Enqueued answer = session.stores.tasks(NewFile::made).enqueue(task);
+  const Enqueued answer = session.stores.tasks(NewFile::created).enqueue(task);
   if (session.json) {
     Session::print({{"id", answer.id.value}, {"outcome", to_string(answer.outcome)}});
   } else if (answer.outcome == Enqueued::Outcome::added) {
     std::cout << "task " << answer.id << " added\n";
   } else {
-    std::cout << "not added: task " << answer.id << " lives and has the same unique key\n";
+    std::cout << "not added: task " << answer.id << " has the same unique key\n";
   }
   return ExitCode::done;
 }
@@ -276,11 +274,11 @@ void add_enqueue(Commands& commands) {
       {.name = "enqueue",
        .summary = "Add a task, or many from a file",
        .details =
-           "Adds one task of a TYPE, or with --from one for each line of a file: JSON objects with "
-           "the keys type, payload, priority, run_at, delay, max_attempts and unique_key. What a "
-           "line does not say, the flags say.\n\n"
+           "Adds one task of a TYPE, or with --from one for each line of a file. A line is a JSON "
+           "object with the keys type, payload, priority, run_at, delay, max_attempts and "
+           "unique_key; the flags are the defaults of all lines.\n\n"
            "A file with a bad line adds nothing. Standard input and other pipes are read as they "
-           "come: the lines before a bad one are added, and the message says where to go on.",
+           "arrive: the lines before a bad one are added, and the message says where to continue.",
        .examples = "leasehold enqueue mail --payload '{\"to\":7}'\n"
                    "leasehold enqueue report --delay 2h --unique-key report:today\n"
                    "leasehold enqueue --from tasks.ndjson\n"
@@ -289,22 +287,20 @@ void add_enqueue(Commands& commands) {
         return options->from.empty() ? enqueue_one(session, *options)
                                      : enqueue_many(session, *options);
       });
-  app.add_option("TYPE", options->type, "Which handler it is for");
-  app.add_option("--from", options->from, "One task for each line (NDJSON); - is standard input")
-      ->type_name("FILE");
-  app.add_option("--payload", options->payload, "What the handler gets [{}]")->type_name("JSON");
-  app.add_option("--payload-file", options->payload_file, "The same from a file")
-      ->type_name("FILE");
-  app.add_option("--priority", options->priority, "Higher goes first [0]")->type_name("NUMBER");
-  app.add_option("--run-at", options->run_at, "Not before, like 2026-11-16T14:31:06Z")
-      ->type_name("TIME");
-  app.add_option("--delay", options->delay, "Not before this much later, like 30s, 5m or 2h")
-      ->type_name("TIME");
-  app.add_option("--max-attempts", options->max_attempts, "How often it is tried [10]")
-      ->type_name("NUMBER");
-  app.add_option("--unique-key", options->unique_key,
-                 "Add nothing while a task with this key is pending or leased")
-      ->type_name("TEXT");
+  app.add_option("TYPE", options->type, "The type of the task, which selects its handler");
+  add_value(app, "--from", options->from, "FILE",
+            "Add one task for each line (NDJSON); - is standard input");
+  add_value(app, "--payload", options->payload, "JSON", "Payload for the handler [{}]");
+  add_value(app, "--payload-file", options->payload_file, "FILE", "File with the payload");
+  add_value(app, "--priority", options->priority, "NUMBER", "Higher priorities go first [0]");
+  add_value(app, "--run-at", options->run_at, "TIME",
+            "Do not start before, like 2026-11-16T14:31:06Z");
+  add_value(app, "--delay", options->delay, "TIME",
+            "Do not start for this long, like 30s, 5m or 2h");
+  add_value(app, "--max-attempts", options->max_attempts, "NUMBER",
+            "How often the task is tried [10]");
+  add_value(app, "--unique-key", options->unique_key, "TEXT",
+            "Do not add the task while another one with this key is pending or leased");
 }
 
 }  // namespace leasehold::cli

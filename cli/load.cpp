@@ -1,28 +1,29 @@
-// leasehold load: many clients at the same locks, with an eye on the promises.
+// leasehold load: many clients use the same locks, and it is checked that the guarantees hold.
 #include <algorithm>
 #include <atomic>
 #include <csignal>
 #include <cstdio>
 #include <deque>
 #include <iostream>
-#include <mutex>
 #include <optional>
 #include <random>
 #include <stop_token>
 #include <thread>
 
 #include "commands.hpp"
+#include "common/signals.hpp"
+#include "flag_values.hpp"
 #include "leasehold/errors.hpp"
 #include "leasehold/lock_client.hpp"
-#include "locks/validation.hpp"
 #include "support/sleep.hpp"
+#include "support/thread_safety.hpp"
 #include "table.hpp"
 #include "text.hpp"
-#include "worker/signals.hpp"
 
 namespace leasehold::cli {
 namespace {
 
+using nlohmann::ordered_json;
 using std::chrono::microseconds;
 using std::chrono::milliseconds;
 using std::chrono::steady_clock;
@@ -48,36 +49,61 @@ struct LoadOptions {
   bool shared;
 };
 
-/// What is known about one lock by all clients of this process: whoever trusts its lock at this
-/// moment, and the largest token so far.
+/// Counts violations of the guarantees.
+struct Violations {
+  std::atomic<std::uint64_t> two_holders{0};
+  std::atomic<std::uint64_t> tokens_not_growing{0};
+
+  std::uint64_t total() const { return two_holders + tokens_not_growing; }
+};
+
+/// What all clients of this process know about one lock: who trusts it at this moment, and its
+/// largest token so far.
 class Witness {
  public:
-  /// A grant. Counts it as a violation if somebody else still trusts an earlier one, or if the
-  /// token did not grow.
-  void enter(const Lock& lock, std::atomic<std::uint64_t>& two_holders,
-             std::atomic<std::uint64_t>& tokens_not_growing) {
-    const std::lock_guard guard(mutex_);
+  /// Call it after a grant. It is a violation if another client still trusts an earlier grant, or
+  /// if the token did not grow.
+  void enter(const Lock& lock, Violations& violations) {
+    const ThreadLock guard(mutex_);
     const bool late = lock.token() <= last_token_;
     const bool two = holder_ != nullptr && holder_->valid();
-    // Asked last: one whose lease ended on the way here may meet the next holder, as it should.
+    // Asked last: a lock that expired on the way here may rightly meet the next holder.
     if (lock.valid()) {
-      if (late) ++tokens_not_growing;
-      if (two) ++two_holders;
+      if (late) ++violations.tokens_not_growing;
+      if (two) ++violations.two_holders;
     }
     last_token_ = std::max(last_token_, lock.token());
     holder_ = &lock;
   }
 
-  /// Before the release: afterwards the next holder may be in already.
+  /// Call it before the release: afterwards the next holder may have entered.
   void leave(const Lock& lock) {
-    const std::lock_guard guard(mutex_);
+    const ThreadLock guard(mutex_);
     if (holder_ == &lock) holder_ = nullptr;
   }
 
  private:
-  std::mutex mutex_;
-  const Lock* holder_ = nullptr;  // protected by mutex_, as the token
-  FencingToken last_token_;
+  ThreadMutex mutex_;
+  const Lock* holder_ LEASEHOLD_GUARDED_BY(mutex_) = nullptr;
+  FencingToken last_token_ LEASEHOLD_GUARDED_BY(mutex_);
+};
+
+/// The result of a run.
+struct LoadReport {
+  double seconds = 0;
+  std::uint64_t pairs = 0;
+  double pairs_per_second = 0;
+  double p50_ms = 0;  ///< of an acquire
+  double p99_ms = 0;
+  std::uint64_t not_acquired = 0;
+  std::uint64_t lost = 0;
+  std::uint64_t errors = 0;
+  std::optional<Failure> last_failure;
+  std::uint64_t two_holders = 0;
+  std::uint64_t tokens_not_growing = 0;
+
+  std::uint64_t violations() const { return two_holders + tokens_not_growing; }
+  std::string last_error() const { return last_failure ? last_failure->what() : ""; }
 };
 
 class Load {
@@ -85,21 +111,17 @@ class Load {
   Load(const Stores& stores, LoadOptions options)
       : stores_(stores), options_(std::move(options)), witnesses_(options_.locks) {}
 
-  /// Until the time is over or the stop token fires. `tick` is called now and then.
+  /// Runs until the time is over or the stop token fires. Calls `tick` now and then.
   template <typename Tick>
   void run(const std::stop_token& stop, Tick tick) {
-    // Made beforehand, and a connection too: that is not what is measured.
-    std::deque<LockClient> clients;
-    const std::size_t number = options_.shared ? 1 : options_.clients;
-    for (std::size_t i = 0; i < number; ++i) clients.emplace_back(stores_.locks()).status("-");
+    std::deque<LockClient> clients = connect();
     const auto began = steady_clock::now();
     std::stop_source end;
     std::vector<std::jthread> threads;
     samples_.resize(options_.clients);
     for (std::size_t i = 0; i < options_.clients; ++i) {
-      threads.emplace_back([this, i, &client = clients[i % number], token = end.get_token()] {
-        work(client, i, token);
-      });
+      threads.emplace_back([this, i, &client = clients[i % clients.size()],
+                            token = end.get_token()] { work(client, i, token); });
     }
     while (steady_clock::now() - began < options_.duration && !stop.stop_requested()) {
       sleep_for(50ms, stop);
@@ -110,10 +132,10 @@ class Load {
     elapsed_ = steady_clock::now() - began;
   }
 
-  std::uint64_t violations() const { return two_holders_ + tokens_not_growing_; }
   std::uint64_t pairs() const { return pairs_; }
+  std::uint64_t violations() const { return violations_.total(); }
 
-  ExitCode report(const Session& session) {
+  LoadReport report() {
     std::vector<std::uint32_t> all;
     for (const auto& samples : samples_) all.insert(all.end(), samples.begin(), samples.end());
     std::ranges::sort(all);
@@ -123,61 +145,41 @@ class Load {
       return all[at] / 1000.0;
     };
     const double seconds = std::chrono::duration<double>(elapsed_).count();
-    const double rate = static_cast<double>(pairs_) / seconds;
-    if (session.json) {
-      Session::print({{"clients", options_.clients},
-                      {"locks", options_.locks},
-                      {"seconds", seconds},
-                      {"pairs", pairs_.load()},
-                      {"pairs_per_second", rate},
-                      {"acquire_ms", {{"p50", quantile(0.5)}, {"p99", quantile(0.99)}}},
-                      {"not_acquired", refused_.load()},
-                      {"lost", lost_.load()},
-                      {"errors", errors_.load()},
-                      {"last_error", last_error()},
-                      {"two_holders", two_holders_.load()},
-                      {"tokens_not_growing", tokens_not_growing_.load()}});
-    } else {
-      Facts facts;
-      const auto shown = [](double number, int digits) {
-        char text[32];
-        std::snprintf(text, sizeof text, "%.*f", digits, number);
-        return std::string(text);
-      };
-      facts.add("clients", std::to_string(options_.clients) + " at " +
-                               std::to_string(options_.locks) + " locks for " + shown(seconds, 1) +
-                               " s");
-      facts.add("pairs", with_commas(pairs_) + ", " +
-                             with_commas(static_cast<std::uint64_t>(rate)) + " a second");
-      facts.add("acquire",
-                "p50 " + shown(quantile(0.5), 2) + " ms, p99 " + shown(quantile(0.99), 2) + " ms");
-      facts.add("not acquired", with_commas(refused_));
-      facts.add("lost", with_commas(lost_));
-      facts.add("errors",
-                with_commas(errors_) + (errors_ == 0 ? "" : ", the last: " + last_error()));
-      const Colour colour = violations() == 0 ? Colour::green : Colour::red;
-      facts.add("two holders", {with_commas(two_holders_), colour});
-      facts.add("tokens not growing", {with_commas(tokens_not_growing_), colour});
-      std::cout << facts.render(session.terminal);
-    }
-    if (violations() > 0) throw Failure(ExitCode::failed, "the locks broke their promise");
-    if (pairs_ == 0 && last_failure_) throw *last_failure_;
-    return ExitCode::done;
+    const ThreadLock guard(mutex_);
+    return {.seconds = seconds,
+            .pairs = pairs_,
+            .pairs_per_second = static_cast<double>(pairs_) / seconds,
+            .p50_ms = quantile(0.5),
+            .p99_ms = quantile(0.99),
+            .not_acquired = refused_,
+            .lost = lost_,
+            .errors = errors_,
+            .last_failure = last_failure_,
+            .two_holders = violations_.two_holders,
+            .tokens_not_growing = violations_.tokens_not_growing};
   }
 
  private:
-  std::string last_error() const { return last_failure_ ? last_failure_->what() : ""; }
+  /// Makes the clients and their connections in advance: that is not what is measured. Also checks
+  /// the prefix, by asking for the longest name.
+  std::deque<LockClient> connect() const {
+    std::deque<LockClient> clients;
+    const std::size_t number = options_.shared ? 1 : options_.clients;
+    const std::string longest = options_.prefix + ":" + std::to_string(options_.locks);
+    for (std::size_t i = 0; i < number; ++i) clients.emplace_back(stores_.locks()).status(longest);
+    return clients;
+  }
 
   void work(LockClient& client, std::size_t index, const std::stop_token& stop) {
     std::minstd_rand random(static_cast<unsigned>(index + 1));
     while (!stop.stop_requested()) {
       const std::size_t chosen = random() % options_.locks;
       try {
-        pair(client, chosen, samples_[index], stop);
+        acquire_and_release(client, chosen, samples_[index], stop);
       } catch (const Error& error) {
         ++errors_;
         {
-          const std::lock_guard guard(error_mutex_);
+          const ThreadLock guard(mutex_);
           last_failure_ = as_failure(error);
         }
         sleep_for(100ms, stop);
@@ -185,8 +187,8 @@ class Load {
     }
   }
 
-  void pair(LockClient& client, std::size_t chosen, std::vector<std::uint32_t>& samples,
-            const std::stop_token& stop) {
+  void acquire_and_release(LockClient& client, std::size_t chosen,
+                           std::vector<std::uint32_t>& samples, const std::stop_token& stop) {
     Witness& witness = witnesses_[chosen];
     const auto asked = steady_clock::now();
     auto lock = client.acquire(options_.prefix + ":" + std::to_string(chosen),
@@ -195,10 +197,11 @@ class Load {
       if (!stop.stop_requested()) ++refused_;
       return;
     }
-    witness.enter(*lock, two_holders_, tokens_not_growing_);
+    witness.enter(*lock, violations_);
     const auto waited = std::chrono::duration_cast<microseconds>(steady_clock::now() - asked);
-    if (samples.size() < most_samples)
+    if (samples.size() < most_samples) {
       samples.push_back(static_cast<std::uint32_t>(waited.count()));
+    }
     if (options_.hold > 0ms) sleep_for(options_.hold, stop);
     witness.leave(*lock);
     if (lock->release() == Release::was_lost) ++lost_;
@@ -210,17 +213,56 @@ class Load {
   const Stores& stores_;
   const LoadOptions options_;
   std::deque<Witness> witnesses_;
-  std::vector<std::vector<std::uint32_t>> samples_;  // of each client, in microseconds
+  std::vector<std::vector<std::uint32_t>> samples_;  // one for each client, in microseconds
   steady_clock::duration elapsed_{};
   std::atomic<std::uint64_t> pairs_{0};
   std::atomic<std::uint64_t> refused_{0};
   std::atomic<std::uint64_t> lost_{0};
   std::atomic<std::uint64_t> errors_{0};
-  std::atomic<std::uint64_t> two_holders_{0};
-  std::atomic<std::uint64_t> tokens_not_growing_{0};
-  std::mutex error_mutex_;
-  std::optional<Failure> last_failure_;  // protected by error_mutex_
+  Violations violations_;
+  ThreadMutex mutex_;
+  std::optional<Failure> last_failure_ LEASEHOLD_GUARDED_BY(mutex_);
 };
+
+ordered_json as_json(const LoadReport& report, const LoadOptions& options) {
+  return {{"clients", options.clients},
+          {"locks", options.locks},
+          {"seconds", report.seconds},
+          {"pairs", report.pairs},
+          {"pairs_per_second", report.pairs_per_second},
+          {"acquire_ms", {{"p50", report.p50_ms}, {"p99", report.p99_ms}}},
+          {"not_acquired", report.not_acquired},
+          {"lost", report.lost},
+          {"errors", report.errors},
+          {"last_error", report.last_error()},
+          {"two_holders", report.two_holders},
+          {"tokens_not_growing", report.tokens_not_growing}};
+}
+
+std::string with_digits(double number, int digits) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%.*f", digits, number);
+  return text;
+}
+
+Facts facts_of(const LoadReport& report, const LoadOptions& options) {
+  Facts facts;
+  facts.add("load", std::to_string(options.clients) + " clients, " + std::to_string(options.locks) +
+                        " locks, " + with_digits(report.seconds, 1) + " s");
+  facts.add("pairs", with_commas(report.pairs) + ", " +
+                         with_commas(static_cast<std::uint64_t>(report.pairs_per_second)) +
+                         " a second");
+  facts.add("acquire", "p50 " + with_digits(report.p50_ms, 2) + " ms, p99 " +
+                           with_digits(report.p99_ms, 2) + " ms");
+  facts.add("not acquired", with_commas(report.not_acquired));
+  facts.add("lost", with_commas(report.lost));
+  facts.add("errors", with_commas(report.errors) +
+                          (report.errors == 0 ? "" : ", the last: " + report.last_error()));
+  const Colour colour = report.violations() == 0 ? Colour::green : Colour::red;
+  facts.add("two holders", {with_commas(report.two_holders), colour});
+  facts.add("tokens not growing", {with_commas(report.tokens_not_growing), colour});
+  return facts;
+}
 
 ExitCode run_load(Session& session, const LoadFlags& flags) {
   const LoadOptions options{
@@ -231,21 +273,30 @@ ExitCode run_load(Session& session, const LoadFlags& flags) {
       .ttl = parse_duration("--ttl", flags.ttl, 20ms, 24h),
       .hold = parse_duration("--hold", flags.hold, 0ms, 1h),
       .shared = flags.shared};
-  check_lock_name(options.prefix + ":" + std::to_string(options.locks));
-  session.stores.lock_uri();  // says how to name one, if there is none
-  const worker::Signals signals;
+  session.stores.lock_uri();  // fails early, and says how to set it, if there is none
+  const common::Signals signals;
   std::stop_source stop;
   Load load(session.stores, options);
   {
     Progress progress("loading", static_cast<std::uint64_t>(options.duration.count()));
     load.run(stop.get_token(), [&](milliseconds so_far) {
-      if (signals.wait(0ms) != 0) stop.request_stop();  // reports what was seen until then
+      if (signals.wait(0ms) != 0) stop.request_stop();  // what was seen until then is reported
       progress.show(
           static_cast<std::uint64_t>(so_far.count()),
           with_commas(load.pairs()) + " pairs, " + with_commas(load.violations()) + " violations");
     });
   }
-  return load.report(session);
+  const LoadReport report = load.report();
+  if (session.json) {
+    Session::print(as_json(report, options));
+  } else {
+    std::cout << facts_of(report, options).render(session.terminal);
+  }
+  if (report.violations() > 0) {
+    throw Failure(ExitCode::failed, "the locks broke a guarantee: see the last two numbers");
+  }
+  if (report.pairs == 0 && report.last_failure) throw *report.last_failure;
+  return ExitCode::done;
 }
 
 }  // namespace
@@ -255,27 +306,26 @@ void add_load(Commands& commands) {
   CLI::App& app = commands.add(
       commands.root(),
       {.name = "load",
-       .summary = "Load a lock store, and check that it keeps its promises",
+       .summary = "Put load on the lock store, and check its guarantees",
        .details =
-           "Clients acquire and release locks as fast as they can, and it is checked that never "
-           "two trust the same lock and that its tokens strictly grow. Says how many pairs of "
-           "acquire and release there were a second and how long acquiring took. Exit code 1 if a "
-           "promise was broken. The locks have names of their own; they disturb others only by "
-           "the load.",
+           "Clients acquire and release locks as fast as they can, while it is checked that no two "
+           "of them trust the same lock and that its tokens strictly increase. Prints the pairs of "
+           "acquire and release per second and the time to acquire. The exit code is 1 if a "
+           "guarantee was broken. The locks have names of their own, so that they disturb others "
+           "only by the load.",
        .examples = "leasehold load --redis redis://127.0.0.1:6379 --clients 16 --duration 30s\n"
                    "leasehold load --clients 64 --locks 1000 --shared --json"},
       {.locks = true}, [flags](Session& session) { return run_load(session, *flags); });
-  const auto add = [&](const char* name, std::string& value, const char* type, const char* help) {
-    app.add_option(name, value, help)->type_name(type);
-  };
-  add("--clients", flags->clients, "NUMBER", "At the same time, 1 to 256 [8]");
-  add("--duration", flags->duration, "TIME", "How long [10s]");
-  add("--locks", flags->locks, "NUMBER", "Among how many locks each chooses [1]");
-  add("--prefix", flags->prefix, "TEXT", "What their names begin with [leasehold-load]");
-  add("--ttl", flags->ttl, "TIME", "Of each lock [10s]");
-  add("--hold", flags->hold, "TIME", "How long each is held [0ms]");
+  add_value(app, "--clients", flags->clients, "NUMBER", "Number of clients, 1 to 256 [8]");
+  add_value(app, "--duration", flags->duration, "TIME", "How long to run [10s]");
+  add_value(app, "--locks", flags->locks, "NUMBER",
+            "Number of locks that the clients choose from [1]");
+  add_value(app, "--prefix", flags->prefix, "TEXT",
+            "First part of the locks' names [leasehold-load]");
+  add_value(app, "--ttl", flags->ttl, "TIME", "Time to live of each lock [10s]");
+  add_value(app, "--hold", flags->hold, "TIME", "How long each lock is held [0ms]");
   app.add_flag("--shared", flags->shared,
-               "All share one connection, as threads of one program do; else each has its own")
+               "Let all clients share one connection, like the threads of one program")
       ->disable_flag_override();
 }
 

@@ -2,6 +2,7 @@
 #include <iostream>
 
 #include "commands.hpp"
+#include "flag_values.hpp"
 #include "leasehold/migrate.hpp"
 #include "leasehold/recovery.hpp"
 #include "table.hpp"
@@ -30,15 +31,7 @@ struct RecoverOptions {
   std::string max_crashes = "3";
 };
 
-ExitCode recover(Session& session, const RecoverOptions& options) {
-  if (!options.once) {
-    throw Failure(ExitCode::misused, "recover needs --once",
-                  "leasehold looks once; leaseholdd is what looks again and again");
-  }
-  const auto max_crashes =
-      static_cast<int>(parse_number("--max-crashes", options.max_crashes, 1, 1'000'000));
-  TaskQueue queue = session.stores.tasks();
-  const RecoveryReport report = Recovery{queue, {.max_crashes = max_crashes}}.run_once();
+void print(const Session& session, const RecoveryReport& report) {
   if (session.json) {
     ordered_json tasks = ordered_json::array();
     for (const RecoveredTask& task : report.tasks) {
@@ -50,12 +43,12 @@ ExitCode recover(Session& session, const RecoverOptions& options) {
                        {"crash_count", task.crash_count}});
     }
     Session::print({{"requeued", report.requeued}, {"dead", report.dead}, {"tasks", tasks}});
-    return ExitCode::done;
+    return;
   }
   if (!report.tasks.empty()) {
     Table table({{"ID", Column::Align::right},
                  {"TYPE"},
-                 {"NOW"},
+                 {"STATE"},
                  {"OVERDUE", Column::Align::right},
                  {"CRASHES", Column::Align::right},
                  {"WORKER"}});
@@ -67,6 +60,18 @@ ExitCode recover(Session& session, const RecoverOptions& options) {
   }
   std::cout << with_commas(report.requeued) << " requeued, " << with_commas(report.dead)
             << " dead\n";
+}
+
+ExitCode recover(Session& session, const RecoverOptions& options) {
+  if (!options.once) {
+    throw Failure(ExitCode::misused, "recover needs --once",
+                  "leasehold recovers once; leaseholdd does it again and again");
+  }
+  const auto max_crashes =
+      static_cast<int>(parse_number("--max-crashes", options.max_crashes, 1, 1'000'000));
+  TaskQueue queue = session.stores.tasks();
+  const RecoveryReport report = Recovery{queue, {.max_crashes = max_crashes}}.run_once();
+  print(session, report);
   return ExitCode::done;
 }
 
@@ -75,10 +80,10 @@ ExitCode recover(Session& session, const RecoverOptions& options) {
 void add_maintenance(Commands& commands) {
   commands.add(commands.root(),
                {.name = "migrate",
-                .summary = "Make the tables for tasks, or bring them up to date",
-                .details = "Makes the tables for tasks or brings them to the version that this "
-                           "program needs, in one transaction. Does nothing if they are there. "
-                           "Locks need no tables.",
+                .summary = "Create the tables for tasks, or update them",
+                .details = "Creates the tables for tasks, or updates them to the version that this "
+                           "program needs, in one transaction. Does nothing if they are up to "
+                           "date. Locks need no migration.",
                 .examples = "leasehold migrate --database postgresql://app@db.example/app\n"
                             "leasehold migrate --store sqlite:app.db"},
                {.tasks = true}, migrate_store);
@@ -87,16 +92,16 @@ void add_maintenance(Commands& commands) {
   CLI::App& app = commands.add(
       commands.root(),
       {.name = "recover",
-       .summary = "Take back the leases of crashed workers, once",
-       .details = "Makes tasks pending again whose lease has expired, or dead if that happened too "
-                  "often. leaseholdd does this all the time; here it is done once.",
+       .summary = "Recover the expired leases of crashed workers, once",
+       .details =
+           "Tasks whose lease has expired become pending again, or dead if that happened too "
+           "often. This command does it once; leaseholdd does it all the time.",
        .examples = "leasehold recover --once\nleasehold recover --once --max-crashes 5 --json"},
       {.tasks = true}, [options](Session& session) { return recover(session, *options); });
-  app.add_flag("--once", options->once, "Look once, and say what was done")
+  app.add_flag("--once", options->once, "Recover once, and print what was done")
       ->disable_flag_override();
-  app.add_option("--max-crashes", options->max_crashes,
-                 "A task whose lease expires for this many-th time is dead [3]")
-      ->type_name("NUMBER");
+  add_value(app, "--max-crashes", options->max_crashes, "NUMBER",
+            "A task is dead once its lease has expired this many times [3]");
 }
 
 }  // namespace leasehold::cli

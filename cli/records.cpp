@@ -1,10 +1,12 @@
 #include "records.hpp"
 
+#include "common/iso_time.hpp"
 #include "text.hpp"
 
 namespace leasehold::cli {
 namespace {
 
+using common::iso_time;
 using nlohmann::ordered_json;
 
 ordered_json json_or_null(const std::optional<std::string>& text) {

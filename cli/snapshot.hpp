@@ -3,16 +3,14 @@
 #include <chrono>
 #include <cstdint>
 #include <map>
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
 #include <vector>
 
-#include "exit_code.hpp"
+#include "failure.hpp"
 #include "leasehold/lock_client.hpp"
 #include "leasehold/task_queue.hpp"
 #include "stores.hpp"
-#include "terminal.hpp"
 
 namespace leasehold::cli {
 
@@ -35,12 +33,13 @@ struct TasksSeen {
   QueueHealth health;
   std::map<std::string, WorkerSeen> workers;
   std::uint64_t expired_leases = 0;
-  bool leases_cut_off = false;  ///< there are more than were looked at
+  bool leases_cut_off = false;  ///< there are more than most_leases
+  static constexpr std::size_t most_leases = 50'000;
 };
 
-/// How the stores fare at one moment. What could not be looked at has an error in its place.
+/// The state of the stores at one moment. A store that did not answer has an error in its place.
 struct Snapshot {
-  std::string locks_where;  ///< empty if nobody said where
+  std::string locks_where;  ///< empty if there is no address
   std::optional<LocksSeen> locks;
   std::string locks_error;
   std::string tasks_where;
@@ -49,12 +48,12 @@ struct Snapshot {
   ExitCode code = ExitCode::done;  ///< the first failure
 };
 
-/// Keeps its connections between looks.
-class Observer {
+/// Takes snapshots. Keeps its connections in between.
+class SnapshotTaker {
  public:
-  /// Throws Failure if nobody said where anything is.
-  explicit Observer(const Stores& stores);
-  Snapshot look();
+  /// Throws Failure if there is no address of any store.
+  explicit SnapshotTaker(const Stores& stores);
+  Snapshot take();
 
  private:
   std::string locks_where_;
@@ -62,14 +61,5 @@ class Observer {
   std::optional<LockClient> locks_;
   std::optional<TaskQueue> tasks_;
 };
-
-nlohmann::ordered_json as_json(const Snapshot& snapshot);
-
-/// What rows are sorted by.
-enum class SortBy { name, number };
-
-/// One screen for people. `rows`: of each table, at most.
-std::string render(const Snapshot& snapshot, const Terminal& terminal, std::size_t rows,
-                   SortBy sort_by = SortBy::name);
 
 }  // namespace leasehold::cli

@@ -1,9 +1,10 @@
-// leasehold status and top: one screen about everything, once or again and again.
+// leasehold status and top: one screen about all stores, once or live.
 #include <algorithm>
 #include <iostream>
 
 #include "commands.hpp"
-#include "snapshot.hpp"
+#include "flag_values.hpp"
+#include "snapshot_view.hpp"
 #include "text.hpp"
 
 namespace leasehold::cli {
@@ -16,7 +17,7 @@ using namespace std::chrono_literals;
 constexpr std::size_t status_rows = 10;
 
 ExitCode status(Session& session) {
-  const Snapshot snapshot = Observer(session.stores).look();
+  const Snapshot snapshot = SnapshotTaker(session.stores).take();
   if (session.json) {
     Session::print(as_json(snapshot));
   } else {
@@ -37,16 +38,16 @@ std::string head_line(const Terminal& terminal, SortBy sort_by, milliseconds int
 
 ExitCode top(Session& session, const TopOptions& options) {
   milliseconds interval = parse_duration("--interval", options.interval, 100ms, 1h);
-  // One look, for a pipe or a program: nobody is there to press a key.
+  // A pipe or a program gets one snapshot: nobody is there to press a key.
   if (session.json || !session.terminal.interactive() || !can_ask()) return status(session);
-  Observer observer(session.stores);
+  SnapshotTaker snapshots(session.stores);
   SortBy sort_by = SortBy::name;
   const FullScreen screen;
   while (true) {
-    const Snapshot snapshot = observer.look();
+    const Snapshot snapshot = snapshots.take();
     const auto shown_at = steady_clock::now();
     while (true) {
-      // Three tables, and what stands around them.
+      // Room for three tables, less the lines around them.
       const std::size_t rows = (std::max<std::size_t>(session.terminal.rows(), 23) - 14) / 3;
       FullScreen::draw(head_line(session.terminal, sort_by, interval) +
                        render(snapshot, session.terminal, rows, sort_by));
@@ -66,12 +67,12 @@ ExitCode top(Session& session, const TopOptions& options) {
 void add_status(Commands& commands) {
   commands.add(commands.root(),
                {.name = "status",
-                .summary = "One screen: locks, tasks by type and state, workers, expired leases",
-                .details = "Shows the locks that are held, waited for and stale, the tasks by type "
-                           "and state (counted up to 10,000 each, then with a +), how long the "
-                           "oldest has been due, the workers that have leases now, and leases that "
-                           "expired and were not taken back. Exit code 4 if a store does not "
-                           "answer.",
+                .summary = "Show locks, tasks by type and state, workers and expired leases",
+                .details = "Shows how many locks are held, waited for and stale, the tasks by type "
+                           "and state (a + means more than 10,000), how long the oldest ready "
+                           "task has been due, the workers that have leases now, and the leases "
+                           "that have expired but were not recovered. The exit code is 4 if a "
+                           "store does not answer.",
                 .examples = "leasehold status\nleasehold status --json | jq .tasks.expired_leases"},
                {.locks = true, .tasks = true}, status);
 }
@@ -81,13 +82,14 @@ void add_top(Commands& commands) {
   CLI::App& app = commands.add(
       commands.root(),
       {.name = "top",
-       .summary = "The same as status, live",
-       .details = "Shows what status shows, redrawn in place. Keys: s sorts by name or number, + "
-                  "and - look more or less often, q ends it. Without a terminal it prints once.",
+       .summary = "Show the same as status, live",
+       .details =
+           "Shows what status shows, redrawn in place. Keys: s sorts by name or number, + and "
+           "- redraw more or less often, q quits. Without a terminal it prints once.",
        .examples = "leasehold top --interval 500ms"},
       {.locks = true, .tasks = true},
       [options](Session& session) { return top(session, *options); });
-  app.add_option("--interval", options->interval, "Between two looks [1s]")->type_name("TIME");
+  add_value(app, "--interval", options->interval, "TIME", "Time between two updates [1s]");
 }
 
 }  // namespace leasehold::cli

@@ -12,7 +12,7 @@ namespace {
 constexpr std::size_t gap = 2;
 constexpr std::size_t narrowest = 8;
 
-/// Takes columns of the terminal from the widest until a row fits, or nothing more can be taken.
+/// Narrows the widest column again and again until a row fits, or no column can become narrower.
 void narrow(std::vector<std::size_t>& widths, std::size_t line) {
   const std::size_t gaps = gap * (widths.size() - 1);
   while (std::accumulate(widths.begin(), widths.end(), gaps) > line) {

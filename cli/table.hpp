@@ -24,8 +24,8 @@ struct Column {
   Align align = Align::left;
 };
 
-/// Rows under titles, aligned. On a terminal the widest columns are cut so that a row fits on a
-/// line; for other programs nothing is.
+/// Aligned rows under titles. On a terminal the widest columns are cut, so that a row fits on a
+/// line; in a pipe nothing is cut.
 class Table {
  public:
   explicit Table(std::vector<Column> columns) : columns_(std::move(columns)) {}
@@ -34,7 +34,7 @@ class Table {
   void add(std::vector<Cell> row);
   bool empty() const { return rows_.empty(); }
 
-  /// The lines, each with its line end.
+  /// Returns the lines, each with its line end.
   std::string render(const Terminal& terminal) const;
 
  private:
@@ -42,7 +42,7 @@ class Table {
   std::vector<std::vector<Cell>> rows_;
 };
 
-/// Names and values, one a line. Makes the values printable().
+/// Names and values, one pair a line. Makes the values printable().
 class Facts {
  public:
   void add(std::string name, Cell value);

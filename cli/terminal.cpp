@@ -50,14 +50,14 @@ const char* code_of(Colour colour) {
   return "";
 }
 
-// Of the one FullScreen; a signal handler has nowhere else to find it.
+// The terminal's state before the one FullScreen. Global, because a signal handler needs it.
 termios terminal_before{};
-// Without a cursor, and without a second line for what is too long for one.
+// Hides the cursor, and keeps long lines from being wrapped.
 constexpr char enter_screen[] = "\x1b[?1049h\x1b[?25l\x1b[?7l";
 constexpr char leave_screen[] = "\x1b[?7h\x1b[?25h\x1b[?1049l";
 constexpr int ending_signals[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT};
 
-// Only what a signal handler may do.
+// Calls only what a signal handler may call.
 void put_back() {
   ::tcsetattr(STDIN_FILENO, TCSANOW, &terminal_before);
   [[maybe_unused]] const auto written =
@@ -123,7 +123,7 @@ Progress::~Progress() {
 
 void Progress::show(std::uint64_t done, const std::string& note) {
   const auto now = steady_clock::now();
-  // Not for what is over in a moment, and not more often than eyes can follow.
+  // Not for short work, and not more often than eyes can follow.
   if (!shown_ || now - began_ < milliseconds{300} || now - last_ < milliseconds{100}) return;
   last_ = now;
   std::string line = what_ + " ";

@@ -13,19 +13,19 @@ namespace leasehold::cli {
 
 enum class Colour { plain, bold, dim, red, green, yellow, blue };
 
-/// What standard output is: a terminal, or a pipe or file for another program. Colours and anything
-/// else that only a terminal understands are for terminals alone.
+/// Standard output: a terminal, or a pipe or file that another program reads. Only a terminal gets
+/// colours and other control sequences.
 class Terminal {
  public:
   /// Looks at standard output, NO_COLOR and TERM.
   Terminal();
 
   bool interactive() const { return interactive_; }
-  /// 80 if nobody knows. Asks each time: windows change.
+  /// 80 if unknown. Asks each time, because windows are resized.
   std::size_t columns() const;
   std::size_t rows() const;
 
-  /// The text in this colour, or as it is.
+  /// The text in this colour, or unchanged if there are no colours.
   std::string paint(Colour colour, const std::string& text) const;
 
  private:
@@ -33,20 +33,22 @@ class Terminal {
   bool coloured_ = false;
 };
 
-/// Asks on standard error, reads from standard input, which must be a terminal. No is the default.
+/// Asks on standard error and reads the answer from standard input, which must be a terminal. The
+/// default is no.
 bool ask(const std::string& question);
 bool can_ask();
 
-/// How far long work has come, redrawn in place on standard error; nothing if that is no terminal.
+/// The progress of long work, redrawn in place on standard error. Shows nothing if that is not a
+/// terminal.
 class Progress {
  public:
-  /// `total` 0: nobody knows how much there is.
+  /// `total` is 0 if unknown.
   Progress(std::string what, std::uint64_t total);
   ~Progress();
   Progress(const Progress&) = delete;
   Progress& operator=(const Progress&) = delete;
 
-  /// `note` stands behind the bar.
+  /// `note` is shown after the bar.
   void show(std::uint64_t done, const std::string& note = {});
 
  private:

@@ -2,8 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cstdio>
-#include <ctime>
 #include <sstream>
 #include <vector>
 
@@ -13,7 +11,6 @@ namespace leasehold::cli {
 namespace {
 
 using std::chrono::milliseconds;
-using std::chrono::system_clock;
 
 struct Range {
   char32_t first;
@@ -55,6 +52,7 @@ void each_character(std::string_view text, Visit visit) {
   }
 }
 
+/// How many letters have to be changed, added or removed to turn one word into the other.
 std::size_t distance(std::string_view a, std::string_view b) {
   std::vector<std::size_t> row(b.size() + 1);
   for (std::size_t j = 0; j <= b.size(); ++j) row[j] = j;
@@ -80,7 +78,8 @@ std::string printable(std::string_view text) {
     if (character == '\n' || character == '\r' || character == '\t') {
       out += ' ';
     } else if (character < 0x20 || (character >= 0x7f && character < 0xa0) ||
-               (character >= 0x202a && character <= 0x202e)) {  // the last: they reverse a line
+               (character >= 0x202a &&
+                character <= 0x202e)) {  // these reverse the direction of a line
       out += '?';
     } else {
       out += bytes;
@@ -99,7 +98,7 @@ std::size_t width_of(std::string_view text) {
 std::string fit(const std::string& text, std::size_t columns) {
   if (width_of(text) <= columns) return text;
   std::string out;
-  std::size_t width = 1;  // of the …
+  std::size_t width = 1;  // for the …
   bool full = false;
   each_character(text, [&](char32_t character, std::string_view bytes) {
     width += columns_of(character);
@@ -159,61 +158,16 @@ std::string brief(milliseconds time) {
   return std::to_string(ms / day) + "d";
 }
 
-std::string iso_time(system_clock::time_point time) {
-  const auto ms = std::chrono::floor<milliseconds>(time.time_since_epoch());
-  const auto seconds = std::chrono::floor<std::chrono::seconds>(ms);
-  const std::time_t whole = seconds.count();
-  std::tm parts{};
-  ::gmtime_r(&whole, &parts);
-  char date[32];
-  std::strftime(date, sizeof date, "%Y-%m-%dT%H:%M:%S", &parts);
-  char text[48];
-  std::snprintf(text, sizeof text, "%s.%03dZ", date, static_cast<int>((ms - seconds).count()));
+std::string joined(const std::vector<std::string>& words, const std::string& between) {
+  std::string text;
+  for (const std::string& word : words) text += (text.empty() ? "" : between) + word;
   return text;
 }
 
-std::optional<system_clock::time_point> parse_time(std::string_view text) {
-  const std::string copy(text);
-  std::tm parts{};
-  const char* rest = ::strptime(copy.c_str(), "%Y-%m-%dT%H:%M:%S", &parts);
-  if (rest == nullptr) rest = ::strptime(copy.c_str(), "%Y-%m-%d %H:%M:%S", &parts);
-  if (rest == nullptr) return std::nullopt;
-  milliseconds fraction{0};
-  if (*rest == '.') {
-    int scale = 100;
-    for (++rest; *rest >= '0' && *rest <= '9'; ++rest, scale /= 10) {
-      fraction += milliseconds{(*rest - '0') * scale};
-    }
-  }
-  std::chrono::minutes offset{0};
-  if (*rest == '+' || *rest == '-') {
-    int hours = 0;
-    int minutes = 0;
-    int length = 0;
-    if (std::sscanf(rest + 1, "%2d:%2d%n", &hours, &minutes, &length) != 2 || length != 5)
-      return {};
-    offset = (*rest == '+' ? 1 : -1) * std::chrono::minutes{hours * 60 + minutes};
-    rest += 1 + length;
-  } else if (*rest == 'Z') {
-    ++rest;
-  } else {
-    return std::nullopt;  // in whose time zone?
-  }
-  if (*rest != '\0') return std::nullopt;
-  // The clock counts nanoseconds in 64 bits: what is outside would come round to another year.
-  if (parts.tm_year + 1900 < 1678 || parts.tm_year + 1900 > 2261) return std::nullopt;
-  // strptime accepts a 31st of February; what comes back from the calendar differs then.
-  const std::tm asked = parts;
-  const std::time_t whole = ::timegm(&parts);
-  if (parts.tm_mday != asked.tm_mday) return std::nullopt;
-  return system_clock::from_time_t(whole) + fraction - offset;
-}
-
-std::string nearest(std::string_view word, const std::string& words_separated_by_blanks) {
+std::string nearest(std::string_view word, const std::vector<std::string>& words) {
   std::string best;
   std::size_t least = std::max<std::size_t>(2, word.size() / 3) + 1;
-  std::istringstream words(words_separated_by_blanks);
-  for (std::string candidate; words >> candidate;) {
+  for (const std::string& candidate : words) {
     const std::size_t changes = distance(word, candidate);
     if (changes < least && changes < candidate.size()) {
       least = changes;

@@ -1,4 +1,4 @@
-// Moves money between two accounts: both locks or none, in whatever order they are named.
+// Moves money between two accounts. Takes both locks or none, in any order of their names.
 //
 //   acquire_all_example redis://127.0.0.1:6379
 #include <iostream>
@@ -15,7 +15,7 @@ bool transfer(leasehold::LockClient& locks, const std::string& from, const std::
     std::cout << from << " to " << to << ": " << both.refusal().holder->name << " is busy\n";
     return false;
   }
-  // Each lock has a fencing token of its own; the loss of any one is a loss of the set.
+  // Each lock has its own fencing token. Losing any one of them means losing the set.
   if (both->lost().stop_requested()) return false;
   std::cout << from << " to " << to << ": done with " << both->locks().size() << " locks\n";
   return true;

@@ -1,5 +1,5 @@
-// Tasks without a server: a test of your own code, in memory and in milliseconds, and the same code
-// on a file that survives the program.
+// Tasks without a server: in memory, for tests of your own code that take milliseconds, or in a
+// file that survives the program.
 //
 //   embedded_task_example [sqlite:tasks.db]
 #include <sqlite3.h>
@@ -18,7 +18,7 @@ void execute(sqlite3* db, const std::string& sql) {
   }
 }
 
-/// What is to be tried out. It does not know where its tasks are.
+/// The code under test. It does not know where its tasks are kept.
 class Payouts {
  public:
   explicit Payouts(leasehold::TaskQueue& tasks) : tasks_(tasks) {
@@ -32,7 +32,7 @@ class Payouts {
     tasks_.enqueue({.type = "payout", .payload = number, .unique_key = "payout:" + number});
   }
 
-  /// The payout and the end of its task are committed together, or not at all.
+  /// Commits the payout and the completion of its task together, or neither.
   void pay(leasehold::Task& task) {
     leasehold::transact(tasks_, [&](sqlite3* db) {
       execute(db, "INSERT INTO payouts VALUES (" + task.payload() + ", 100)");
@@ -44,7 +44,7 @@ class Payouts {
   leasehold::TaskQueue& tasks_;
 };
 
-/// Orders two payouts, one of them twice, and lets a worker do them.
+/// Orders two payouts, one of them twice, and has a worker do them.
 int run(const std::string& uri) {
   leasehold::TaskQueue tasks{uri};
   Payouts payouts{tasks};

@@ -1,5 +1,5 @@
-// The effect of a task and its completion are committed together. A worker that was too slow, and
-// whose task was given to somebody else meanwhile, gets LeaseLost, and its effect is rolled back.
+// Commits the effect of a task together with its completion. A worker that was too slow, and whose
+// task another worker has taken over, gets LeaseLost, and its effect is rolled back.
 //
 //   exactly_once_example postgresql://localhost/app
 #include <iostream>
@@ -18,7 +18,7 @@ void pay_out(pqxx::connection& connection, leasehold::TaskLease& lease) {
   transaction.commit();
 }
 
-/// Waits until the lease has expired and was taken back, as a worker that hangs would.
+/// Waits until the lease has expired and was recovered, like a worker that hangs.
 void be_slow(leasehold::TaskQueue& tasks) {
   leasehold::Recovery recovery{tasks};
   while (recovery.run_once().tasks.empty()) {

@@ -1,4 +1,4 @@
-// Takes a lock, shows who holds it, meets a conflict, loses a lock.
+// Takes a lock, has a conflict, shows the holder, and loses a lock.
 //
 //   lock_example redis://127.0.0.1:6379
 #include <condition_variable>
@@ -12,7 +12,7 @@ using namespace std::chrono_literals;
 namespace {
 
 void charge(int invoice, leasehold::FencingToken token) {
-  // A real one writes the token into the same transaction as the charge and refuses smaller ones.
+  // Real code writes the token in the same transaction as the charge, and refuses smaller tokens.
   std::cout << "charging invoice " << invoice << " with fencing token " << token << "\n";
 }
 
@@ -23,7 +23,7 @@ int run(const char* uri) {
     charge(42, lock->token());
     if (lock->lost().stop_requested()) return 1;
 
-    // Somebody else who wants it now is told who has it.
+    // A second request is told who holds the lock.
     auto second = locks.acquire("invoice:42", {.on_conflict = leasehold::OnConflict::fail_fast});
     const auto& holder = second.refusal().holder.value();
     std::cout << "invoice:42 is held by " << holder.runner << " (pid " << holder.pid << " on "
@@ -33,7 +33,7 @@ int run(const char* uri) {
   std::cout << "after release it is " << (locks.status("invoice:42") ? "still held" : "free")
             << "\n";
 
-  // A loss is announced, not discovered: an operator takes the lock away, the holder is told.
+  // The holder is notified of a loss: here an operator takes the lock away.
   auto lock = locks.acquire("invoice:43", {.ttl = 1s});
   std::mutex mutex;
   std::condition_variable_any woken;

@@ -18,7 +18,7 @@ int run(const char* uri) {
 
   {
     const std::scoped_lock both{ledger, archive};
-    // What std::mutex never needs: is it still ours?
+    // Unlike a std::mutex, a lock can be lost while it is held.
     std::cout << "ledger and archive are " << (ledger.valid() && archive.valid() ? "" : "not ")
               << "ours\n";
   }

@@ -1,4 +1,4 @@
-// At most so many at a time, in all processes together; and changing how many.
+// Limits how many run at a time, in all processes together, and changes the limit.
 //
 //   semaphore_example redis://127.0.0.1:6379
 #include <future>
@@ -20,14 +20,14 @@ int run(const char* uri) {
   auto third = exports.acquire({.on_conflict = leasehold::OnConflict::fail_fast});
   std::cout << "a third export: " << (third ? "runs" : "has to wait") << "\n";
 
-  // One more permit: whoever stands in line comes in at once.
+  // One more permit: the first waiter in line gets it at once.
   auto waiting = std::async(std::launch::async, [&] { return exports.acquire({.wait = 60s}); });
   while (locks.status("exports")->waiter_count == 0) std::this_thread::yield();
   exports.resize(3);
   if (!waiting.get()) return 1;
   std::cout << "with " << exports.permits() << " permits it runs\n";
 
-  // Each permit is a lock of its own, with its own lease and its own signal of loss.
+  // Each permit is a lock of its own, with its own ttl and its own stop token.
   first->release();
   std::cout << "the others still run: " << (second->valid() ? "yes" : "no") << "\n";
   return 0;

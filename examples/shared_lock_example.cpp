@@ -1,4 +1,4 @@
-// Many readers or one writer: read together, write alone, go on reading what was just written.
+// Many readers or one writer: read together, write alone, continue reading what was just written.
 //
 //   shared_lock_example redis://127.0.0.1:6379
 #include <iostream>
@@ -18,7 +18,7 @@ int run(const char* uri) {
     if (!first || !second) return 1;
     std::cout << locks.status("catalogue")->holder_count << " readers at once\n";
 
-    // A writer has to wait until the last of them is gone.
+    // A writer has to wait until the last reader has released.
     auto writer = catalogue.write({.on_conflict = leasehold::OnConflict::fail_fast});
     std::cout << "a writer beside them: " << (writer ? "yes" : "no") << "\n";
   }
@@ -27,7 +27,7 @@ int run(const char* uri) {
   if (!held) return 1;
   std::cout << "writing with fencing token " << held->token() << "\n";
 
-  // Without a gap: no other writer can come between writing and reading.
+  // No gap: no other writer can come between writing and reading.
   if (held->downgrade() != leasehold::Ownership::held) return 1;
   auto reader = catalogue.read({.wait = 5s});
   if (!reader) return 1;

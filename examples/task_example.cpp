@@ -1,4 +1,4 @@
-// Enqueues tasks, leases them, works on them, and takes back what a crashed worker held.
+// Enqueues tasks, leases them, works on them, and recovers the task of a crashed worker.
 //
 //   task_example postgresql://localhost/app
 #include <iostream>
@@ -13,7 +13,7 @@ void work_on(leasehold::TaskLease& lease) {
   std::cout << "attempt " << lease.attempt() << " of " << lease.type() << " " << lease.payload()
             << "\n";
   lease.progress(R"({"pct":50})");
-  // Long work calls extend() in time, and stops when that says stale.
+  // Long work calls extend() in time, and stops when it returns stale.
   if (lease.extend() == leasehold::LeaseWrite::stale) return;
 
   if (lease.payload() == R"({"id":8})" && lease.attempt() == 1) {
@@ -34,7 +34,7 @@ int run(const char* uri) {
   const auto again = tasks.enqueue({.type = "video", .payload = "2", .unique_key = "report"});
   std::cout << "the second report " << to_string(again.outcome) << " as task " << report.id << "\n";
 
-  // Somebody leases a task and crashes: the lease expires, and recovery gives the task back.
+  // A worker leases a task and crashes: the lease expires, and recovery requeues the task.
   auto crashed = tasks.lease({.types = {"video"}, .duration = 100ms, .worker = "unlucky"});
   for (auto& lease : crashed) lease.abandon();
   leasehold::Recovery recovery{tasks};

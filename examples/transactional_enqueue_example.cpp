@@ -1,4 +1,4 @@
-// An order and the task that ships it are committed together: no order without a shipment, no
+// Commits an order together with the task that ships it: no order without a shipment, and no
 // shipment for an order that was rolled back.
 //
 //   transactional_enqueue_example postgresql://localhost/app

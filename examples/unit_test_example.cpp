@@ -1,5 +1,5 @@
-// Your own code under test, with locks and tasks and without a server: stores in memory for each
-// test.
+// Tests of your own code that uses locks and tasks, without a server: each test has its own stores
+// in memory.
 #include <gtest/gtest.h>
 
 #include <leasehold/locks.hpp>
@@ -10,13 +10,13 @@ namespace {
 
 // --- Your code -----------------------------------------------------------------------------------
 
-/// Pays invoices, each by one process at a time, and leaves the receipts to a worker.
+/// Pays invoices, each in one process at a time, and leaves the receipts to a worker.
 class Cashier {
  public:
   Cashier(leasehold::LockClient& locks, leasehold::TaskQueue& tasks)
       : locks_(locks), tasks_(tasks) {}
 
-  /// False if somebody else is at it.
+  /// False if another process is paying this invoice.
   bool pay(const std::string& invoice) {
     auto lock =
         locks_.acquire("invoice:" + invoice, {.on_conflict = leasehold::OnConflict::fail_fast});
@@ -37,7 +37,7 @@ class Cashier {
 
 class CashierTest : public ::testing::Test {
  protected:
-  // Nobody else's: gone with the test. In production: "redis://…" and "postgresql://…".
+  // Private, and gone with the test. In production: "redis://…" and "postgresql://…".
   leasehold::LockClient locks{"sqlite::memory:"};
   leasehold::TaskQueue tasks{"sqlite::memory:"};
   Cashier cashier{locks, tasks};
@@ -46,7 +46,7 @@ class CashierTest : public ::testing::Test {
 TEST_F(CashierTest, PaysAnInvoice) {
   EXPECT_TRUE(cashier.pay("42"));
   EXPECT_EQ(cashier.paid, 1);
-  EXPECT_FALSE(locks.status("invoice:42"));  // the lock was given back
+  EXPECT_FALSE(locks.status("invoice:42"));  // the lock was released
 }
 
 TEST_F(CashierTest, LeavesAnInvoiceAloneThatSomebodyElsePays) {
@@ -66,7 +66,7 @@ TEST_F(CashierTest, LeavesTheReceiptToAWorker) {
 }
 
 TEST(CashierInTwoPlacesTest, OnlyOneOfThemPays) {
-  // A name instead: both clients see the same locks, as two processes would.
+  // With a name, both clients see the same locks, as two processes would.
   leasehold::LockClient here{"sqlite::memory:two-places"};
   leasehold::LockClient there{"sqlite::memory:two-places"};
   leasehold::TaskQueue tasks{"sqlite::memory:two-places"};

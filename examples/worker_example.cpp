@@ -1,10 +1,10 @@
-// A worker: handlers for two types of tasks, retries, progress, an effect that is committed with
-// its task, and a graceful stop by signal.
+// A worker with handlers for three types of tasks, retries, progress, an effect that is committed
+// with its task, and a graceful stop by signal.
 //
 //   worker_example postgresql://localhost/app
 //
-// Enqueues a few tasks, works on them and stops by itself when they are done; so does SIGTERM, and
-// a second one stops now.
+// Enqueues a few tasks, works on them, and stops when they are done or at SIGTERM. A second SIGTERM
+// ends the grace period.
 #include <pthread.h>
 
 #include <csignal>
@@ -21,7 +21,8 @@ namespace {
 
 void render(leasehold::Task& task) {
   for (int frame = 0; frame < 4; ++frame) {
-    // Lost lease, cancelled, too slow, or the worker stops: what we do now would not count.
+    // The lease is lost, the task is cancelled or too slow, or the worker stops: from now on
+    // nothing that we do counts.
     if (task.stop_token().stop_requested()) return;
     task.progress(R"({"frame":)" + std::to_string(frame) + "}");
   }
@@ -29,7 +30,7 @@ void render(leasehold::Task& task) {
   task.set_result(R"({"frames":4})");
 }
 
-/// The payment and the end of its task are committed together, or not at all.
+/// Commits the payment and the completion of its task together, or neither.
 void pay_out(const std::string& uri, leasehold::Task& task) {
   pqxx::connection connection{uri};
   pqxx::work transaction{connection};
@@ -38,8 +39,8 @@ void pay_out(const std::string& uri, leasehold::Task& task) {
   transaction.commit();
 }
 
-/// SIGTERM and SIGINT stop the worker, a second one stops it now. Call it before other threads are
-/// made: they inherit that signals are blocked.
+/// Stops the worker at SIGTERM or SIGINT, and ends its grace period at a second one. Make one
+/// before any other thread is started: threads inherit what is blocked.
 class StopBySignal {
  public:
   StopBySignal() {

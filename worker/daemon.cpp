@@ -4,16 +4,16 @@
 
 namespace leasehold::worker {
 
-Daemon::Daemon(Config config, Log& log) : log_(log) {
-  if (config.listen) http_ = std::make_unique<HttpServer>(*config.listen, board_);
+Daemon::Daemon(common::Config config, Log& log) : log_(log) {
+  if (config.listen) http_ = std::make_unique<HttpServer>(*config.listen, status_);
   start(config);
   config_ = std::move(config);
 }
 
-void Daemon::reload(Config config) {
+void Daemon::reload(common::Config config) {
   std::unique_ptr<HttpServer> http;
   const bool same_address = config.listen == config_.listen;
-  if (!same_address && config.listen) http = std::make_unique<HttpServer>(*config.listen, board_);
+  if (!same_address && config.listen) http = std::make_unique<HttpServer>(*config.listen, status_);
   start(config);
   if (!same_address) {
     if (http_) {
@@ -24,19 +24,19 @@ void Daemon::reload(Config config) {
   }
   config_ = std::move(config);
   log_.change(config_.log_format, config_.log_level);
-  board_.reloaded(true);
+  status_.reloaded(true);
 }
 
-/// Brings what runs in line with the configuration.
-void Daemon::start(const Config& config) {
-  let_go();
-  // What is new comes first: if it can not be made, what runs has not been touched.
+/// Starts what the configuration adds and stops what it no longer contains.
+void Daemon::start(const common::Config& config) {
+  forget_finished();
+  // What is new comes first: if it cannot be created, nothing has changed yet.
   std::vector<std::unique_ptr<QueueRunner>> runners;
-  for (const QueueConfig& queue : config.queues) {
+  for (const common::QueueConfig& queue : config.queues) {
     const bool runs = std::ranges::any_of(
         runners_, [&](const auto& runner) { return runner->config() == queue; });
     runners.push_back(runs ? nullptr
-                           : std::make_unique<QueueRunner>(queue, board_.queue(queue),
+                           : std::make_unique<QueueRunner>(queue, status_.queue(queue),
                                                            log_.for_queue(queue.name)));
   }
   const bool same_redis = lock_scan_ ? lock_scan_->same_as(config) : config.redis.empty();
@@ -51,7 +51,7 @@ void Daemon::start(const Config& config) {
       return runner && runner->config() == config.queues[i];
     }));
   }
-  // Not waited for here: one of them may hang.
+  // Does not wait for them: one may hang.
   for (auto& runner : runners_) {
     if (!runner) continue;
     runner->request_stop();
@@ -67,11 +67,11 @@ void Daemon::start(const Config& config) {
   }
   std::vector<std::shared_ptr<QueueStatus>> statuses;
   for (const auto& runner : runners_) statuses.push_back(runner->status());
-  board_.show(std::move(statuses), lock_scan_ ? lock_scan_->status() : nullptr);
+  status_.show(std::move(statuses), lock_scan_ ? lock_scan_->status() : nullptr);
 }
 
-/// Forgets those of earlier configurations that have ended.
-void Daemon::let_go() {
+/// Forgets what an earlier configuration started and has ended since.
+void Daemon::forget_finished() {
   std::erase_if(old_runners_, [](const auto& runner) { return runner->finished(); });
   std::erase_if(old_lock_scans_, [](const auto& scan) { return scan->finished(); });
   std::erase_if(old_http_, [](const auto& http) { return http->finished(); });

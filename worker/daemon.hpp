@@ -3,7 +3,7 @@
 #include <memory>
 #include <vector>
 
-#include "config.hpp"
+#include "common/config.hpp"
 #include "http_server.hpp"
 #include "lock_scan.hpp"
 #include "log.hpp"
@@ -12,39 +12,39 @@
 
 namespace leasehold::worker {
 
-/// Everything that runs: a runner for each queue, the scan of the locks, the endpoints. Used by the
-/// main thread only.
+/// Everything that runs: a runner for each queue, the scan of the locks, and the endpoints. Used by
+/// the main thread only.
 class Daemon {
  public:
-  /// Throws std::runtime_error if it can not listen.
-  Daemon(Config config, Log& log);
+  /// Throws std::runtime_error if it cannot listen.
+  Daemon(common::Config config, Log& log);
 
-  /// Goes on with another configuration. What has not changed runs on undisturbed. Throws
-  /// std::runtime_error if it can not listen, and then what runs has not changed.
-  void reload(Config config);
+  /// Continues with another configuration. What has not changed keeps running undisturbed. Throws
+  /// std::runtime_error if it cannot listen; then nothing has changed.
+  void reload(common::Config config);
 
-  /// Says that a reload came to nothing.
-  void reload_refused() { board_.reloaded(false); }
+  /// Counts a reload that was refused.
+  void reload_refused() { status_.reloaded(false); }
 
   /// Asks everything to end; does not wait.
   void request_stop();
   bool finished() const;
 
-  const Config& config() const { return config_; }
-  /// Of the endpoints; "off" if there are none.
+  const common::Config& config() const { return config_; }
+  /// The address of the endpoints; "off" if there are none.
   std::string address() const { return http_ ? http_->address() : "off"; }
 
  private:
-  void start(const Config& config);
-  void let_go();
+  void start(const common::Config& config);
+  void forget_finished();
 
-  Config config_;
+  common::Config config_;
   Log& log_;
-  Board board_;
+  DaemonStatus status_;
   std::vector<std::unique_ptr<QueueRunner>> runners_;
   std::unique_ptr<LockScan> lock_scan_;
   std::unique_ptr<HttpServer> http_;
-  // Of earlier configurations, on their way out.
+  // From earlier configurations; they are ending.
   std::vector<std::unique_ptr<QueueRunner>> old_runners_;
   std::vector<std::unique_ptr<LockScan>> old_lock_scans_;
   std::vector<std::unique_ptr<HttpServer>> old_http_;

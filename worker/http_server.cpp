@@ -4,7 +4,6 @@
 
 #include <array>
 #include <cerrno>
-#include <condition_variable>
 #include <deque>
 #include <stdexcept>
 #include <system_error>
@@ -12,6 +11,7 @@
 
 #include "metrics.hpp"
 #include "status_page.hpp"
+#include "support/thread_safety.hpp"
 
 namespace leasehold::worker {
 namespace {
@@ -20,12 +20,12 @@ using namespace std::chrono_literals;
 
 constexpr std::size_t number_of_threads = 4;
 constexpr std::size_t most_waiting = 16;
-constexpr std::size_t longest_body = 1024;  // nobody has to send us one
+constexpr std::size_t longest_body = 1024;  // no request needs one
 
 constexpr std::array paths{"/metrics", "/healthz", "/readyz", "/status"};
 
-/// A fixed number of threads and a bounded line of connections: when that is full, nobody is
-/// accepted until there is room, and further ones wait in the kernel's own bounded line.
+/// A fixed number of threads and a limited number of waiting connections. Beyond that none is
+/// accepted until there is room; further ones wait in the kernel's own queue, which is limited too.
 class BoundedThreads final : public httplib::TaskQueue {
  public:
   BoundedThreads() {
@@ -33,15 +33,16 @@ class BoundedThreads final : public httplib::TaskQueue {
   }
 
   void enqueue(std::function<void()> job) override {
-    std::unique_lock lock(mutex_);
-    changed_.wait(lock, [&] { return jobs_.size() < most_waiting; });
+    ThreadLock lock(mutex_);
+    changed_.wait(lock,
+                  [this]() LEASEHOLD_REQUIRES(mutex_) { return jobs_.size() < most_waiting; });
     jobs_.push_back(std::move(job));
     changed_.notify_all();
   }
 
   void shutdown() override {
     {
-      const std::lock_guard guard(mutex_);
+      const ThreadLock guard(mutex_);
       shut_ = true;
     }
     changed_.notify_all();
@@ -51,8 +52,8 @@ class BoundedThreads final : public httplib::TaskQueue {
  private:
   void work() {
     while (true) {
-      std::unique_lock lock(mutex_);
-      changed_.wait(lock, [&] { return shut_ || !jobs_.empty(); });
+      ThreadLock lock(mutex_);
+      changed_.wait(lock, [this]() LEASEHOLD_REQUIRES(mutex_) { return shut_ || !jobs_.empty(); });
       if (jobs_.empty()) return;
       const auto job = std::move(jobs_.front());
       jobs_.pop_front();
@@ -62,11 +63,10 @@ class BoundedThreads final : public httplib::TaskQueue {
     }
   }
 
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  // protected by mutex_
-  std::deque<std::function<void()>> jobs_;
-  bool shut_ = false;
+  ThreadMutex mutex_;
+  ThreadCondition changed_;
+  std::deque<std::function<void()>> jobs_ LEASEHOLD_GUARDED_BY(mutex_);
+  bool shut_ LEASEHOLD_GUARDED_BY(mutex_) = false;
 
   std::vector<std::jthread> threads_;  // last: they use everything above
 };
@@ -75,19 +75,19 @@ bool is_known(const std::string& path) {
   return std::ranges::any_of(paths, [&](const char* known) { return path == known; });
 }
 
-/// Turns away what is not a GET or HEAD of a path that there is.
+/// Answers requests that are not a GET or HEAD of a known path.
 httplib::Server::HandlerResponse turn_away(const httplib::Request& request,
                                            httplib::Response& response) {
   using Answer = httplib::Server::HandlerResponse;
   if (!is_known(request.path)) {
     response.status = 404;
-    response.set_content("there are /metrics, /healthz, /readyz and /status\n", "text/plain");
+    response.set_content("the path must be /metrics, /healthz, /readyz or /status\n", "text/plain");
     return Answer::Handled;
   }
   if (request.method != "GET" && request.method != "HEAD") {
     response.status = 405;
     response.set_header("Allow", "GET, HEAD");
-    response.set_content("allowed are GET and HEAD\n", "text/plain");
+    response.set_content("the method must be GET or HEAD\n", "text/plain");
     return Answer::Handled;
   }
   return Answer::Unhandled;
@@ -95,42 +95,45 @@ httplib::Server::HandlerResponse turn_away(const httplib::Request& request,
 
 }  // namespace
 
-HttpServer::HttpServer(const Listen& where, const Board& board)
+HttpServer::HttpServer(const common::Listen& where, const DaemonStatus& status)
     : wanted_(where), server_(std::make_unique<httplib::Server>()) {
   server_->new_task_queue = [] { return new BoundedThreads; };  // the server deletes it
-  // Only this: SO_REUSEPORT, the library's default, would let two daemons share a port unnoticed.
+  // Not SO_REUSEPORT, the library's default: it would let two daemons share a port unnoticed.
   server_->set_socket_options([](int socket) {
     const int on = 1;
     ::setsockopt(socket, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
   });
   server_->set_read_timeout(2s);
   server_->set_write_timeout(5s);
-  server_->set_keep_alive_timeout(1);    // also the time for a request to begin
-  server_->set_keep_alive_max_count(1);  // an idle connection would occupy a thread
+  server_->set_keep_alive_timeout(1);    // also how long a request may take to begin
+  server_->set_keep_alive_max_count(1);  // an idle connection would keep a thread busy
   server_->set_payload_max_length(longest_body);
-  route(board);
-
-  errno = 0;
-  if (where.port == 0) {
-    port_ = server_->bind_to_any_port(where.host);
-  } else {
-    port_ = server_->bind_to_port(where.host, where.port) ? where.port : -1;
-  }
-  if (port_ < 0) {
-    const std::string reason =
-        errno == 0 ? "is there such an address?" : std::generic_category().message(errno);
-    throw std::runtime_error("can not listen on " + where.host + ":" + std::to_string(where.port) +
-                             ": " + reason);
-  }
+  route(status);
+  bind();
   thread_ = std::jthread([this] {
     server_->listen_after_bind();
     finished_ = true;
   });
-  // A stop before that would be forgotten.
+  // A stop before that would have no effect.
   while (!server_->is_running() && !finished_) std::this_thread::sleep_for(1ms);
 }
 
 HttpServer::~HttpServer() { request_stop(); }
+
+void HttpServer::bind() {
+  errno = 0;
+  if (wanted_.port == 0) {
+    port_ = server_->bind_to_any_port(wanted_.host);
+  } else {
+    port_ = server_->bind_to_port(wanted_.host, wanted_.port) ? wanted_.port : -1;
+  }
+  if (port_ < 0) {
+    const std::string reason =
+        errno == 0 ? "no such address" : std::generic_category().message(errno);
+    throw std::runtime_error("cannot listen on " + wanted_.host + ":" +
+                             std::to_string(wanted_.port) + ": " + reason);
+  }
+}
 
 std::string HttpServer::address() const {
   const bool ipv6 = wanted_.host.find(':') != std::string::npos;
@@ -139,21 +142,21 @@ std::string HttpServer::address() const {
 
 void HttpServer::request_stop() { server_->stop(); }
 
-void HttpServer::route(const Board& board) {
+void HttpServer::route(const DaemonStatus& status) {
   server_->set_pre_routing_handler(turn_away);
-  server_->Get("/metrics", [&board](const auto&, httplib::Response& response) {
-    response.set_content(render_metrics(board), "text/plain; version=0.0.4; charset=utf-8");
+  server_->Get("/metrics", [&status](const auto&, httplib::Response& response) {
+    response.set_content(render_metrics(status), "text/plain; version=0.0.4; charset=utf-8");
   });
   server_->Get("/healthz", [](const auto&, httplib::Response& response) {
     response.set_content("alive\n", "text/plain");
   });
-  server_->Get("/readyz", [&board](const auto&, httplib::Response& response) {
-    const std::string complaints = render_not_ready(board);
+  server_->Get("/readyz", [&status](const auto&, httplib::Response& response) {
+    const std::string complaints = render_not_ready(status);
     if (!complaints.empty()) response.status = 503;
     response.set_content(complaints.empty() ? "ready\n" : complaints, "text/plain; charset=utf-8");
   });
-  server_->Get("/status", [&board](const auto&, httplib::Response& response) {
-    response.set_content(render_status(board), "application/json");
+  server_->Get("/status", [&status](const auto&, httplib::Response& response) {
+    response.set_content(render_status(status), "application/json");
   });
 }
 

@@ -5,7 +5,7 @@
 #include <string>
 #include <thread>
 
-#include "config.hpp"
+#include "common/config.hpp"
 #include "status.hpp"
 
 namespace httplib {
@@ -14,27 +14,28 @@ class Server;
 
 namespace leasehold::worker {
 
-/// The endpoints: /metrics, /healthz, /readyz and /status. They show what is on the board and ask
-/// no server, so they answer whatever the servers do.
+/// The endpoints: /metrics, /healthz, /readyz and /status. They show the status and ask no server,
+/// so they answer even if all servers hang.
 class HttpServer {
  public:
-  /// Listens when it returns. Throws std::runtime_error if it can not.
-  HttpServer(const Listen& where, const Board& board);
+  /// Listens once it returns. Throws std::runtime_error if it cannot.
+  HttpServer(const common::Listen& where, const DaemonStatus& status);
   ~HttpServer();
   HttpServer(const HttpServer&) = delete;
   HttpServer& operator=(const HttpServer&) = delete;
 
-  /// With the port that was found.
+  /// With the actual port, even if any free one was asked for.
   std::string address() const;
 
-  /// No more requests. Does not wait for those under way.
+  /// Accepts no more requests. Does not wait for those under way.
   void request_stop();
   bool finished() const { return finished_; }
 
  private:
-  void route(const Board& board);
+  void route(const DaemonStatus& status);
+  void bind();
 
-  const Listen wanted_;
+  const common::Listen wanted_;
   int port_ = 0;
   std::unique_ptr<httplib::Server> server_;
   std::atomic<bool> finished_{false};

@@ -11,7 +11,7 @@ using std::chrono::steady_clock;
 
 }  // namespace
 
-LockScan::LockScan(const Config& config, std::shared_ptr<spdlog::logger> log)
+LockScan::LockScan(const common::Config& config, std::shared_ptr<spdlog::logger> log)
     : uri_(config.redis),
       interval_(config.lock_scan_interval),
       log_(std::move(log)),
@@ -23,7 +23,7 @@ LockScan::LockScan(const Config& config, std::shared_ptr<spdlog::logger> log)
 void LockScan::run(const std::stop_token& stop) {
   while (!stop.stop_requested()) {
     scan(stop);
-    // From the end: a scan of very many keys must not become a load without a pause.
+    // Counted from the end of the scan: one of very many keys must not become a constant load.
     sleep_until(steady_clock::now() + interval_, stop);
   }
   finished_ = true;

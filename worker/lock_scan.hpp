@@ -13,14 +13,14 @@
 
 namespace leasehold::worker {
 
-/// Counts the locks of a Redis now and then, on a thread of its own: page by page (SCAN), so that
-/// Redis is never blocked. The destructor waits for the end of the page.
+/// Counts the locks in a Redis from time to time, on its own thread and page by page (SCAN), so
+/// that Redis is never blocked. The destructor waits for the end of the current page.
 class LockScan {
  public:
-  LockScan(const Config& config, std::shared_ptr<spdlog::logger> log);
+  LockScan(const common::Config& config, std::shared_ptr<spdlog::logger> log);
 
   const std::shared_ptr<RedisStatus>& status() const { return status_; }
-  bool same_as(const Config& config) const {
+  bool same_as(const common::Config& config) const {
     return config.redis == uri_ && config.lock_scan_interval == interval_;
   }
 

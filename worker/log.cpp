@@ -4,16 +4,16 @@
 
 #include <algorithm>
 #include <array>
-#include <ctime>
 #include <nlohmann/json.hpp>
 
+#include "common/iso_time.hpp"
 #include "support/utf8.hpp"
 
 namespace leasehold::worker {
 namespace {
 
-/// The keys whose values are numbers in JSON. By key and not by looks: a type of tasks may be
-/// called "42", and whoever collects the lines wants a key to be of one kind.
+/// The keys whose values are numbers in JSON. The key decides, not the value: a task's type may be
+/// "42", and log collectors want a key to have one type.
 constexpr std::array number_keys{
     "id",       "version", "token",   "previous_token", "crashes",      "pid",
     "requeued", "dead",    "removed", "queues",         "transactions", "dead_rows",
@@ -27,7 +27,7 @@ bool is_number(std::string_view key, std::string_view value) {
          value.find_first_not_of("0123456789") == value.npos;
 }
 
-/// The place of the next `key=` at or after `from`, or npos.
+/// The position of the next `key=` at or after `from`, or npos.
 std::size_t next_key(std::string_view text, std::size_t from) {
   for (std::size_t at = from; at < text.size(); at = text.find(' ', at) + 1) {
     const bool begins_a_word = at == 0 || text[at - 1] == ' ';
@@ -42,25 +42,12 @@ std::size_t next_key(std::string_view text, std::size_t from) {
 std::size_t end_of_value(std::string_view text, std::size_t begin) {
   if (begin < text.size() && text[begin] == '"') {
     for (auto at = text.find('"', begin + 1); at != text.npos; at = text.find('"', at + 1)) {
-      // There may be more of them inside: PostgreSQL's messages have some.
+      // There may be more quotation marks inside, as in PostgreSQL's messages.
       if (at + 1 == text.size() || next_key(text, at + 2) == at + 2) return at + 1;
     }
   }
   const auto key = next_key(text, begin);
   return key == text.npos ? text.size() : key - 1;
-}
-
-std::string time_of(const spdlog::details::log_msg& event) {
-  const auto since = event.time.time_since_epoch();
-  const std::time_t seconds = std::chrono::floor<std::chrono::seconds>(since).count();
-  const auto ms = std::chrono::floor<std::chrono::milliseconds>(since).count() % 1000;
-  std::tm parts{};
-  ::gmtime_r(&seconds, &parts);
-  char day[32];
-  std::strftime(day, sizeof day, "%Y-%m-%dT%H:%M:%S", &parts);
-  char all[48];
-  std::snprintf(all, sizeof all, "%s.%03dZ", day, static_cast<int>(ms));
-  return all;
 }
 
 std::string level_of(const spdlog::details::log_msg& event) {
@@ -80,18 +67,18 @@ std::string level_of(const spdlog::details::log_msg& event) {
 std::string as_text(const spdlog::details::log_msg& event, std::string text) {
   std::string queue(event.logger_name.data(), event.logger_name.size());
   if (!queue.empty()) {
-    // Always at the same place: the first of the pairs.
+    // Always the first of the pairs.
     const auto key = next_key(text, 0);
     const auto at = key == text.npos ? text.size() : key;
     text.insert(at, at == text.size() ? " queue=" + queue : "queue=" + queue + " ");
   }
   std::ranges::replace_if(
       text, [](char c) { return static_cast<unsigned char>(c) < 0x20 || c == 0x7f; }, ' ');
-  return time_of(event) + " " + level_of(event) + " " + text;
+  return common::iso_time(event.time) + " " + level_of(event) + " " + text;
 }
 
 std::string as_json(const spdlog::details::log_msg& event, std::string_view text) {
-  nlohmann::ordered_json line{{"time", time_of(event)}, {"level", level_of(event)}};
+  nlohmann::ordered_json line{{"time", common::iso_time(event.time)}, {"level", level_of(event)}};
   const auto pairs = next_key(text, 0);
   auto message = text.substr(0, pairs);
   while (message.ends_with(' ')) message.remove_suffix(1);
@@ -121,12 +108,13 @@ std::string as_json(const spdlog::details::log_msg& event, std::string_view text
 
 void LineFormatter::format(const spdlog::details::log_msg& event, spdlog::memory_buf_t& line) {
   std::string text = replace_invalid_utf8({event.payload.data(), event.payload.size()});
-  text = format_ == LogFormat::json ? as_json(event, text) : as_text(event, std::move(text));
+  text =
+      format_ == common::LogFormat::json ? as_json(event, text) : as_text(event, std::move(text));
   text += '\n';
   line.append(text.data(), text.data() + text.size());
 }
 
-Log::Log(LogFormat format, spdlog::level::level_enum level)
+Log::Log(common::LogFormat format, spdlog::level::level_enum level)
     : sink_(std::make_shared<spdlog::sinks::stderr_sink_mt>()), logger_(for_queue("")) {
   change(format, level);
 }
@@ -137,7 +125,7 @@ std::shared_ptr<spdlog::logger> Log::for_queue(const std::string& name) const {
   return logger;
 }
 
-void Log::change(LogFormat format, spdlog::level::level_enum level) {
+void Log::change(common::LogFormat format, spdlog::level::level_enum level) {
   sink_->set_formatter(std::make_unique<LineFormatter>(format));
   sink_->set_level(level);
 }

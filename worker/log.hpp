@@ -6,16 +6,16 @@
 #include <memory>
 #include <string>
 
-#include "config.hpp"
+#include "common/config.hpp"
 
 namespace leasehold::worker {
 
-/// One event a line: when, how grave, what, and then key=value. Everybody writes it as text, the
-/// library too; as JSON the pairs are members of the object. The name of a logger is the queue that
-/// it speaks of.
+/// One event a line: time, level, message, and then key=value pairs. Everything is logged as text,
+/// also by the library; in JSON the pairs become members of the object. The name of a logger is the
+/// queue that its events are about.
 class LineFormatter final : public spdlog::formatter {
  public:
-  explicit LineFormatter(LogFormat format) : format_(format) {}
+  explicit LineFormatter(common::LogFormat format) : format_(format) {}
 
   void format(const spdlog::details::log_msg& event, spdlog::memory_buf_t& line) override;
   std::unique_ptr<spdlog::formatter> clone() const override {
@@ -23,22 +23,22 @@ class LineFormatter final : public spdlog::formatter {
   }
 
  private:
-  LogFormat format_;
+  common::LogFormat format_;
 };
 
-/// Where everything is logged: stderr. Thread-safe.
+/// Logs to stderr. Thread-safe.
 class Log {
  public:
-  Log(LogFormat format, spdlog::level::level_enum level);
+  Log(common::LogFormat format, spdlog::level::level_enum level);
 
   spdlog::logger& operator*() const { return *logger_; }
   spdlog::logger* operator->() const { return logger_.get(); }
 
-  /// For what concerns one queue.
+  /// A logger for the events of one queue.
   std::shared_ptr<spdlog::logger> for_queue(const std::string& name) const;
 
-  /// For those loggers too that were handed out.
-  void change(LogFormat format, spdlog::level::level_enum level);
+  /// Also changes the loggers that for_queue() has returned.
+  void change(common::LogFormat format, spdlog::level::level_enum level);
 
  private:
   std::shared_ptr<spdlog::sinks::sink> sink_;

@@ -1,36 +1,37 @@
-// leaseholdd: `leaseholdd --help` says what it does.
+// leaseholdd, the recovery daemon: see leaseholdd --help.
 #include <cstdio>
 #include <cstdlib>
 #include <iostream>
 
 #include "command_line.hpp"
+#include "common/exit_code.hpp"
+#include "common/signals.hpp"
+#include "configuration.hpp"
 #include "daemon.hpp"
 #include "leasehold/errors.hpp"
 #include "leasehold/version.hpp"
-#include "signals.hpp"
 
 namespace leasehold::worker {
 namespace {
 
+using common::ExitCode;
 using std::chrono::milliseconds;
 using std::chrono::steady_clock;
 
-enum Exit { worked = 0, failed = 1, misused = 2 };
-
-int run_once(const Config& config, const Log& log) {
+ExitCode run_once(const common::Config& config, const Log& log) {
   std::atomic<bool> all_worked{true};
   {
     std::vector<std::jthread> threads;
-    for (const QueueConfig& queue : config.queues) {
+    for (const common::QueueConfig& queue : config.queues) {
       threads.emplace_back([&] {
         if (!run_one_round(queue, log.for_queue(queue.name))) all_worked = false;
       });
     }
   }
-  return all_worked ? worked : failed;
+  return all_worked ? ExitCode::done : ExitCode::failed;
 }
 
-void reload(Daemon& daemon, const CommandLine& command_line, const Environment& environment,
+void reload(Daemon& daemon, const CommandLine& command_line, const common::Environment& environment,
             const Log& log) {
   try {
     daemon.reload(load_config(command_line, environment).config);
@@ -42,15 +43,15 @@ void reload(Daemon& daemon, const CommandLine& command_line, const Environment& 
   }
 }
 
-/// Waits for the rounds under way, but not for ever. Returns whether they have ended.
-bool stop(Daemon& daemon, const Signals& signals, const Log& log) {
+/// Waits for the rounds under way, up to shutdown-timeout. Returns whether they have ended.
+bool stop(Daemon& daemon, const common::Signals& signals, const Log& log) {
   const auto deadline = steady_clock::now() + daemon.config().shutdown_timeout;
   daemon.request_stop();
   while (!daemon.finished()) {
     const int signal = signals.wait(milliseconds{10});
-    const bool again = signal != 0 && signal != SIGHUP;  // there is nothing to reload any more
+    const bool again = signal != 0 && signal != SIGHUP;  // a reload makes no sense any more
     if (!again && steady_clock::now() < deadline) continue;
-    // Nothing is half done: each statement is a transaction of its own.
+    // Nothing is left half done: each statement is a transaction.
     log->warn("stopped before the rounds under way had ended reason={}",
               again ? "second_signal" : "shutdown_timeout");
     return false;
@@ -59,8 +60,8 @@ bool stop(Daemon& daemon, const Signals& signals, const Log& log) {
   return true;
 }
 
-int run(const CommandLine& command_line, const Environment& environment, const Config& config,
-        Log& log, const Signals& signals) {
+ExitCode run(const CommandLine& command_line, const common::Environment& environment,
+             const common::Config& config, Log& log, const common::Signals& signals) {
   Daemon daemon(config, log);
   log->info("leaseholdd ready version={} listen={} queues={}", version(), daemon.address(),
             config.queues.size());
@@ -71,43 +72,45 @@ int run(const CommandLine& command_line, const Environment& environment, const C
       continue;
     }
     log->info("stopping signal={}", signal == SIGTERM ? "SIGTERM" : "SIGINT");
-    // Not by the destructors: they would wait for a server that hangs.
-    if (!stop(daemon, signals, log)) std::_Exit(worked);
-    return worked;
+    // _Exit, because the destructors would wait for a server that hangs.
+    if (!stop(daemon, signals, log)) std::_Exit(static_cast<int>(ExitCode::done));
+    return ExitCode::done;
   }
 }
 
-int main_program(int argc, char** argv) {
-  const Environment environment = our_environment();
+ExitCode main_program(int argc, char** argv) {
+  const common::Environment environment = common::our_environment();
   try {
     const CommandLine command_line = parse_command_line(argc, argv, environment);
     if (command_line.action == CommandLine::Action::print) {
       std::cout << command_line.text;
-      return worked;
+      return ExitCode::done;
     }
     const LoadedConfig loaded = load_config(command_line, environment);
     if (command_line.action == CommandLine::Action::check_config) {
       std::cout << loaded.description;
-      return worked;
+      return ExitCode::done;
     }
-    ::setenv("PGAPPNAME", "leaseholdd", 0);  // for those who look at pg_stat_activity
+    ::setenv("PGAPPNAME", "leaseholdd", 0);  // shown in pg_stat_activity
     Log log(loaded.config.log_format, loaded.config.log_level);
     for (const std::string& warning : loaded.warnings) log->warn(warning);
     if (command_line.action == CommandLine::Action::once) return run_once(loaded.config, log);
-    const Signals signals;
+    const common::Signals signals;
     try {
       return run(command_line, environment, loaded.config, log, signals);
     } catch (const std::exception& error) {
-      log->error("leaseholdd can not go on error=\"{}\"", error.what());
-      return failed;
+      log->error("leaseholdd failed error=\"{}\"", error.what());
+      return ExitCode::failed;
     }
   } catch (const InvalidArgument& error) {
     std::fprintf(stderr, "leaseholdd: %s\nTry leaseholdd --help\n", error.what());
-    return misused;
+    return ExitCode::misused;
   }
 }
 
 }  // namespace
 }  // namespace leasehold::worker
 
-int main(int argc, char** argv) { return leasehold::worker::main_program(argc, argv); }
+int main(int argc, char** argv) {
+  return static_cast<int>(leasehold::worker::main_program(argc, argv));
+}

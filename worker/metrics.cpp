@@ -21,12 +21,12 @@ double unix_time(SystemTime time) {
   return in_seconds(std::chrono::duration_cast<milliseconds>(time.time_since_epoch()));
 }
 
-/// One metric with all its labels.
+/// One metric, with a value for each combination of labels.
 class Family {
  public:
   Family(std::vector<MetricFamily>& all, MetricType type, const char* name, const char* help)
       : all_(all), family_{name, help, type, {}} {}
-  /// Shown only if there is something to show.
+  /// Adds the metric to `all`, unless it has no values.
   ~Family() {
     if (!family_.metric.empty()) all_.push_back(std::move(family_));
   }
@@ -52,8 +52,8 @@ class Family {
   MetricFamily family_;
 };
 
-/// The metrics of all queues. A queue that could not be looked at has no gauges from the database:
-/// none is better than old ones.
+/// The metrics of all queues. A queue whose last round failed has no gauges from its database: no
+/// value is better than an old one.
 class QueueMetrics {
  public:
   explicit QueueMetrics(std::vector<MetricFamily>& all) : all_(all) {}
@@ -105,40 +105,40 @@ class QueueMetrics {
 
   std::vector<MetricFamily>& all_;
   Family up_{all_, MetricType::Gauge, "leasehold_database_up",
-             "1 if the last round reached the database and did all it had to."};
+             "1 if the last round succeeded."};
   Family ready_{all_, MetricType::Gauge, "leasehold_ready",
-                "1 if /readyz has no complaint about this queue."};
-  Family rounds_{all_, MetricType::Counter, "leasehold_rounds_total", "Rounds, by how they ended."};
+                "1 if /readyz reports no problem with this queue."};
+  Family rounds_{all_, MetricType::Counter, "leasehold_rounds_total", "Rounds, by outcome."};
   Family round_durations_{all_, MetricType::Histogram, "leasehold_round_duration_seconds",
-                          "How long rounds took that completed."};
+                          "Duration of completed rounds."};
   Family last_round_{all_, MetricType::Gauge, "leasehold_last_round_timestamp_seconds",
                      "When the last round completed, in Unix time."};
   Family recovered_{all_, MetricType::Counter, "leasehold_recovered_tasks_total",
-                    "Expired leases that this daemon took back, by what became of the task."};
+                    "Expired leases that this daemon recovered, by the new state of the task."};
   Family recovery_delays_{all_, MetricType::Histogram, "leasehold_recovery_delay_seconds",
-                          "From the end of a lease to its recovery by this daemon."};
+                          "Time from the expiry of a lease to its recovery by this daemon."};
   Family removed_{all_, MetricType::Counter, "leasehold_removed_tasks_total",
-                  "Finished tasks that this daemon removed, by their state."};
+                  "Finished tasks that this daemon removed, by state."};
   Family retries_{all_, MetricType::Counter, "leasehold_store_retries_total",
-                  "Calls that this daemon made again because others were in the way."};
+                  "Calls that this daemon repeated because of conflicts with others."};
   Family tasks_{all_, MetricType::Gauge, "leasehold_tasks",
                 "Tasks by type and state, counted up to leasehold_tasks_count_limit each."};
   Family count_limit_{all_, MetricType::Gauge, "leasehold_tasks_count_limit",
-                      "Up to how many tasks of a type and state are counted."};
+                      "Tasks of one type and state are counted up to this number."};
   Family oldest_ready_{all_, MetricType::Gauge, "leasehold_oldest_ready_age_seconds",
-                       "How long the task that is due longest has been due; 0 if none is."};
+                       "How long the oldest ready task has been due; 0 if there is none."};
   Family oldest_expired_{all_, MetricType::Gauge, "leasehold_oldest_expired_lease_age_seconds",
-                         "How long ago the oldest lease ended that was not recovered; 0 if none."};
+                         "Age of the oldest expired lease that is not recovered; 0 if there is none."};
   Family live_{all_, MetricType::Gauge, "leasehold_live_tuples",
-               "Live rows of the table of tasks, as PostgreSQL estimates."};
+               "Live rows of the tasks table, estimated by PostgreSQL."};
   Family dead_{all_, MetricType::Gauge, "leasehold_dead_tuples",
-               "Dead rows of the table of tasks, as PostgreSQL estimates."};
+               "Dead rows of the tasks table, estimated by PostgreSQL."};
   Family snapshot_age_{
       all_, MetricType::Gauge, "leasehold_oldest_snapshot_age_seconds",
-      "How long the oldest transaction has held vacuum back; 0 if none or unknown."};
+      "How long the oldest transaction has held back vacuum; 0 if none or unknown."};
   Family snapshot_transactions_{all_, MetricType::Gauge,
                                 "leasehold_oldest_snapshot_age_transactions",
-                                "Transactions since the oldest snapshot that holds vacuum back."};
+                                "Transactions since the oldest snapshot that holds back vacuum."};
 };
 
 void add_redis(std::vector<MetricFamily>& all, const RedisState& state) {
@@ -146,44 +146,44 @@ void add_redis(std::vector<MetricFamily>& all, const RedisState& state) {
       .add({}, state.last_completed && !state.problem ? 1.0 : 0.0);
   {
     Family scans(all, MetricType::Counter, "leasehold_lock_scans_total",
-                 "Scans of the locks, by how they ended.");
+                 "Scans of the locks, by outcome.");
     scans.add({{"outcome", "completed"}}, state.scans_completed);
     scans.add({{"outcome", "failed"}}, state.scans_failed);
   }
   if (!state.last_completed || state.problem) return;
   {
     Family locks(all, MetricType::Gauge, "leasehold_locks",
-                 "Locks in Redis: held, and stale, whose holder vanished.");
+                 "Locks in Redis. A stale one expired without a release.");
     locks.add({{"state", "held"}}, state.held);
     locks.add({{"state", "stale"}}, state.stale);
   }
   Family(all, MetricType::Gauge, "leasehold_lock_scan_duration_seconds",
-         "How long the last scan of the locks took.")
+         "Duration of the last scan of the locks.")
       .add({}, in_seconds(state.last_duration));
 }
 
-void add_daemon(std::vector<MetricFamily>& all, const Board& board) {
+void add_daemon(std::vector<MetricFamily>& all, const DaemonStatus& status) {
   Family(all, MetricType::Gauge, "leasehold_build_info", "Always 1; the version is a label.")
       .add({{"version", version()}}, 1.0);
   Family(all, MetricType::Gauge, "leasehold_start_timestamp_seconds",
          "When the daemon started, in Unix time.")
-      .add({}, unix_time(board.started.system));
+      .add({}, unix_time(status.started.system));
   Family reloads(all, MetricType::Counter, "leasehold_config_reloads_total",
                  "Reloads of the configuration, by outcome.");
-  reloads.add({{"outcome", "accepted"}}, board.reloads_accepted());
-  reloads.add({{"outcome", "refused"}}, board.reloads_refused());
+  reloads.add({{"outcome", "accepted"}}, status.reloads_accepted());
+  reloads.add({{"outcome", "refused"}}, status.reloads_refused());
 }
 
 }  // namespace
 
-std::string render_metrics(const Board& board) {
+std::string render_metrics(const DaemonStatus& status) {
   std::vector<MetricFamily> all;
-  add_daemon(all, board);
+  add_daemon(all, status);
   {
     QueueMetrics queues(all);
-    for (const auto& queue : board.queues()) queues.add(*queue);
+    for (const auto& queue : status.queues()) queues.add(*queue);
   }
-  if (const auto redis = board.redis()) add_redis(all, redis->state());
+  if (const auto redis = status.redis()) add_redis(all, redis->state());
   std::ostringstream text;
   prometheus::TextSerializer().Serialize(text, all);
   return text.str();

@@ -6,7 +6,7 @@
 
 namespace leasehold::worker {
 
-/// Everything as Prometheus text. docs/operations.md says what each metric means.
-std::string render_metrics(const Board& board);
+/// All metrics as Prometheus text. docs/operations.md explains each of them.
+std::string render_metrics(const DaemonStatus& status);
 
 }  // namespace leasehold::worker

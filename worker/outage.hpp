@@ -24,7 +24,7 @@ class Outage {
   static std::string hint_for(const std::exception& error);
 
   const char* what_;
-  std::optional<Moment> since_;
+  std::optional<Timestamp> since_;
   std::string hint_;
 };
 

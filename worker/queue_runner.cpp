@@ -21,7 +21,7 @@ milliseconds with_jitter(milliseconds interval) {
 }
 
 /// Opens the database the first time: a file that is not there yet is waited for, as a server is.
-std::optional<Measured> run_once(std::optional<Round>& round, const QueueConfig& config,
+std::optional<Measured> run_once(std::optional<Round>& round, const common::QueueConfig& config,
                                  const std::shared_ptr<QueueStatus>& status,
                                  const std::shared_ptr<spdlog::logger>& log) {
   if (!round) round.emplace(config, status, log);
@@ -34,12 +34,12 @@ std::string describe(const std::optional<Round>& round, const std::exception& er
 
 }  // namespace
 
-QueueRunner::QueueRunner(const QueueConfig& config, std::shared_ptr<QueueStatus> status,
+QueueRunner::QueueRunner(const common::QueueConfig& config, std::shared_ptr<QueueStatus> status,
                          std::shared_ptr<spdlog::logger> log)
     : config_(config),
       status_(std::move(status)),
       log_(std::move(log)),
-      backoff_(std::min<milliseconds>(250ms, config_.sweep_interval), config_.sweep_interval) {
+      backoff_(std::min<milliseconds>(250ms, config_.round_interval), config_.round_interval) {
   status_->configure(config_);
   thread_ = std::jthread([this](const std::stop_token& stop) { run(stop); });
 }
@@ -51,14 +51,14 @@ void QueueRunner::run(const std::stop_token& stop) {
 }
 
 SteadyTime QueueRunner::run_round(const std::stop_token& stop) {
-  const Moment began = status_->round_began();
+  const Timestamp began = status_->round_began();
   try {
     std::optional<Measured> measured = run_once(round_, config_, status_, log_);
     // Who was replaced while a server hung must not speak over the successor.
     if (!stop.stop_requested()) status_->round_completed(began, std::move(measured));
     outage_.over(*log_);
     backoff_.reset();
-    return began.steady + with_jitter(config_.sweep_interval);
+    return began.steady + with_jitter(config_.round_interval);
   } catch (const std::exception& error) {
     if (!stop.stop_requested())
       outage_.failed(*log_, error, status_->round_failed(describe(round_, error)));
@@ -66,7 +66,7 @@ SteadyTime QueueRunner::run_round(const std::stop_token& stop) {
   return steady_clock::now() + backoff_.next();
 }
 
-bool run_one_round(const QueueConfig& config, std::shared_ptr<spdlog::logger> log) {
+bool run_one_round(const common::QueueConfig& config, std::shared_ptr<spdlog::logger> log) {
   const auto status = std::make_shared<QueueStatus>(config.name);
   std::optional<Round> round;
   try {

@@ -16,10 +16,10 @@ namespace leasehold::worker {
 /// other queue. The destructor waits for the end of the round.
 class QueueRunner {
  public:
-  QueueRunner(const QueueConfig& config, std::shared_ptr<QueueStatus> status,
+  QueueRunner(const common::QueueConfig& config, std::shared_ptr<QueueStatus> status,
               std::shared_ptr<spdlog::logger> log);
 
-  const QueueConfig& config() const { return config_; }
+  const common::QueueConfig& config() const { return config_; }
   const std::shared_ptr<QueueStatus>& status() const { return status_; }
 
   /// No more rounds after this one. Does not wait.
@@ -31,7 +31,7 @@ class QueueRunner {
   /// Returns when the next round is due.
   SteadyTime run_round(const std::stop_token& stop);
 
-  const QueueConfig config_;
+  const common::QueueConfig config_;
   const std::shared_ptr<QueueStatus> status_;
   const std::shared_ptr<spdlog::logger> log_;
   std::optional<Round> round_;  // from the first one that could open its database
@@ -42,6 +42,6 @@ class QueueRunner {
 };
 
 /// One round, for --once. Logs what is wrong.
-bool run_one_round(const QueueConfig& config, std::shared_ptr<spdlog::logger> log);
+bool run_one_round(const common::QueueConfig& config, std::shared_ptr<spdlog::logger> log);
 
 }  // namespace leasehold::worker

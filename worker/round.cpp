@@ -12,7 +12,8 @@ using std::chrono::steady_clock;
 
 constexpr std::size_t removal_chunk = 1'000;
 
-TaskQueueOptions options_for(const QueueConfig& config, std::shared_ptr<spdlog::logger> log) {
+TaskQueueOptions options_for(const common::QueueConfig& config,
+                             std::shared_ptr<spdlog::logger> log) {
   return {
       .postgres = {.connections = 1,  // rounds do one thing at a time
                    .connect_timeout = config.connect_timeout,
@@ -25,7 +26,7 @@ TaskQueueOptions options_for(const QueueConfig& config, std::shared_ptr<spdlog::
 
 }  // namespace
 
-Round::Round(const QueueConfig& config, std::shared_ptr<QueueStatus> status,
+Round::Round(const common::QueueConfig& config, std::shared_ptr<QueueStatus> status,
              std::shared_ptr<spdlog::logger> log)
     : config_(config),
       status_(std::move(status)),
@@ -41,7 +42,7 @@ std::optional<Measured> Round::run_once() {
   step_ = "retention";
   // A mountain of finished tasks must not hold back the next recovery: the rest is for later
   // rounds.
-  remove_finished(began + config_.sweep_interval / 2);
+  remove_finished(began + config_.round_interval / 2);
   step_ = "measuring";
   auto measured = measure_if_due();
   count_retries();
@@ -60,7 +61,7 @@ std::optional<Measured> Round::measure_if_due() {
   if (began < next_measuring_) return std::nullopt;
   const auto postpone = [&] {
     const auto took = steady_clock::now() - began;
-    if (took > config_.sweep_interval / 10) next_measuring_ = began + 10 * took;
+    if (took > config_.round_interval / 10) next_measuring_ = began + 10 * took;
   };
   try {
     Measured measured = measure();
@@ -142,7 +143,7 @@ Measured Round::measure() {
     measured.cut_off = measured.cut_off || count.more;
   }
   measured.health = queue_.health();
-  measured.at = Moment::now();
+  measured.at = Timestamp::now();
   return measured;
 }
 

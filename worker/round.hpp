@@ -6,7 +6,7 @@
 #include <set>
 #include <string>
 
-#include "config.hpp"
+#include "common/config.hpp"
 #include "leasehold/tasks.hpp"
 #include "status.hpp"
 
@@ -16,7 +16,7 @@ namespace leasehold::worker {
 /// ago, look how it fares. For one thread.
 class Round {
  public:
-  Round(const QueueConfig& config, std::shared_ptr<QueueStatus> status,
+  Round(const common::QueueConfig& config, std::shared_ptr<QueueStatus> status,
         std::shared_ptr<spdlog::logger> log);
 
   /// Returns what it saw; nothing if it did not look this time. Throws leasehold::Error; what was
@@ -36,7 +36,7 @@ class Round {
   Measured measure();
   void warn_of_long_transaction(const QueueHealth& health);
 
-  const QueueConfig config_;
+  const common::QueueConfig config_;
   const std::shared_ptr<QueueStatus> status_;
   const std::shared_ptr<spdlog::logger> log_;
   TaskQueue queue_;

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "settings.hpp"
+#include "common/values.hpp"
 
 namespace leasehold::worker {
 namespace {
@@ -30,39 +30,40 @@ std::optional<std::string> QueueState::not_ready(SteadyTime now) const {
   if (!last_completed) return "no round has ended yet" + under_way;
   const auto age = rounded(now - last_completed->steady);
   if (age > config.round_age_limit()) {
-    return "the last round ended " + std::to_string(age.count()) + " ms ago, allowed are " +
-           format_duration(config.round_age_limit()) + under_way;
+    return "the last round must have ended less than " +
+           common::format_duration(config.round_age_limit()) + " ago, it ended " +
+           std::to_string(age.count()) + " ms ago" + under_way;
   }
   return std::nullopt;
 }
 
 QueueStatus::QueueStatus(std::string name)
     : name_(std::move(name)), round_durations_(duration_buckets), recovery_delays_(delay_buckets) {
-  // Counters are there from the beginning, at 0.
+  // All counters exist from the beginning, at 0.
   for (const TaskState end : {TaskState::completed, TaskState::cancelled, TaskState::dead}) {
     state_.removed[end] = 0;
   }
 }
 
-void QueueStatus::configure(const QueueConfig& config) {
-  const std::lock_guard guard(mutex_);
+void QueueStatus::configure(const common::QueueConfig& config) {
+  const ThreadLock guard(mutex_);
   state_.config = config;
 }
 
-bool QueueStatus::is_of(const QueueConfig& config) const {
-  const std::lock_guard guard(mutex_);
+bool QueueStatus::is_of(const common::QueueConfig& config) const {
+  const ThreadLock guard(mutex_);
   return config.name == name_ && config.database == state_.config.database &&
          config.schema == state_.config.schema;
 }
 
-Moment QueueStatus::round_began() {
-  const std::lock_guard guard(mutex_);
-  return state_.under_way_since.emplace(Moment::now());
+Timestamp QueueStatus::round_began() {
+  const ThreadLock guard(mutex_);
+  return state_.under_way_since.emplace(Timestamp::now());
 }
 
-void QueueStatus::round_completed(Moment began, std::optional<Measured> measured) {
-  const std::lock_guard guard(mutex_);
-  const Moment now = Moment::now();
+void QueueStatus::round_completed(Timestamp began, std::optional<Measured> measured) {
+  const ThreadLock guard(mutex_);
+  const Timestamp now = Timestamp::now();
   state_.last_duration = rounded(now.steady - began.steady);
   state_.under_way_since.reset();
   state_.last_completed = now;
@@ -73,8 +74,8 @@ void QueueStatus::round_completed(Moment began, std::optional<Measured> measured
 }
 
 Problem QueueStatus::round_failed(const std::string& error) {
-  const std::lock_guard guard(mutex_);
-  const Moment now = Moment::now();
+  const ThreadLock guard(mutex_);
+  const Timestamp now = Timestamp::now();
   state_.under_way_since.reset();
   state_.problem = {error, state_.problem ? state_.problem->since : now};
   ++state_.rounds_failed;
@@ -82,7 +83,7 @@ Problem QueueStatus::round_failed(const std::string& error) {
 }
 
 void QueueStatus::recovered(std::uint64_t requeued, std::uint64_t dead) {
-  const std::lock_guard guard(mutex_);
+  const ThreadLock guard(mutex_);
   state_.requeued += requeued;
   state_.dead += dead;
 }
@@ -92,79 +93,79 @@ void QueueStatus::recovered_late_by(milliseconds overdue) {
 }
 
 void QueueStatus::removed(TaskState state, std::uint64_t number) {
-  const std::lock_guard guard(mutex_);
+  const ThreadLock guard(mutex_);
   state_.removed[state] += number;
 }
 
 void QueueStatus::retried(std::uint64_t number) {
-  const std::lock_guard guard(mutex_);
+  const ThreadLock guard(mutex_);
   state_.retries += number;
 }
 
 QueueState QueueStatus::state() const {
-  const std::lock_guard guard(mutex_);
+  const ThreadLock guard(mutex_);
   return state_;
 }
 
 RedisStatus::RedisStatus(std::string where) { state_.where = std::move(where); }
 
 void RedisStatus::scan_completed(std::uint64_t held, std::uint64_t stale, milliseconds duration) {
-  const std::lock_guard guard(mutex_);
+  const ThreadLock guard(mutex_);
   state_.held = held;
   state_.stale = stale;
-  state_.last_completed = Moment::now();
+  state_.last_completed = Timestamp::now();
   state_.last_duration = duration;
   state_.problem.reset();
   ++state_.scans_completed;
 }
 
 Problem RedisStatus::scan_failed(const std::string& error) {
-  const std::lock_guard guard(mutex_);
-  state_.problem = {error, state_.problem ? state_.problem->since : Moment::now()};
+  const ThreadLock guard(mutex_);
+  state_.problem = {error, state_.problem ? state_.problem->since : Timestamp::now()};
   ++state_.scans_failed;
   return *state_.problem;
 }
 
 RedisState RedisStatus::state() const {
-  const std::lock_guard guard(mutex_);
+  const ThreadLock guard(mutex_);
   return state_;
 }
 
-std::shared_ptr<QueueStatus> Board::queue(const QueueConfig& config) {
-  const std::lock_guard guard(mutex_);
+std::shared_ptr<QueueStatus> DaemonStatus::queue(const common::QueueConfig& config) {
+  const ThreadLock guard(mutex_);
   const auto found = std::ranges::find_if(queues_, [&](const auto& q) { return q->is_of(config); });
   return found == queues_.end() ? std::make_shared<QueueStatus>(config.name) : *found;
 }
 
-void Board::show(std::vector<std::shared_ptr<QueueStatus>> queues,
-                 std::shared_ptr<RedisStatus> redis) {
-  const std::lock_guard guard(mutex_);
+void DaemonStatus::show(std::vector<std::shared_ptr<QueueStatus>> queues,
+                        std::shared_ptr<RedisStatus> redis) {
+  const ThreadLock guard(mutex_);
   queues_ = std::move(queues);
   redis_ = std::move(redis);
 }
 
-void Board::reloaded(bool accepted) {
-  const std::lock_guard guard(mutex_);
+void DaemonStatus::reloaded(bool accepted) {
+  const ThreadLock guard(mutex_);
   ++(accepted ? accepted_ : refused_);
 }
 
-std::vector<std::shared_ptr<QueueStatus>> Board::queues() const {
-  const std::lock_guard guard(mutex_);
+std::vector<std::shared_ptr<QueueStatus>> DaemonStatus::queues() const {
+  const ThreadLock guard(mutex_);
   return queues_;
 }
 
-std::shared_ptr<RedisStatus> Board::redis() const {
-  const std::lock_guard guard(mutex_);
+std::shared_ptr<RedisStatus> DaemonStatus::redis() const {
+  const ThreadLock guard(mutex_);
   return redis_;
 }
 
-std::uint64_t Board::reloads_accepted() const {
-  const std::lock_guard guard(mutex_);
+std::uint64_t DaemonStatus::reloads_accepted() const {
+  const ThreadLock guard(mutex_);
   return accepted_;
 }
 
-std::uint64_t Board::reloads_refused() const {
-  const std::lock_guard guard(mutex_);
+std::uint64_t DaemonStatus::reloads_refused() const {
+  const ThreadLock guard(mutex_);
   return refused_;
 }
 

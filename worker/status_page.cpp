@@ -1,8 +1,8 @@
 #include "status_page.hpp"
 
-#include <ctime>
 #include <nlohmann/json.hpp>
 
+#include "common/iso_time.hpp"
 #include "leasehold/version.hpp"
 
 namespace leasehold::worker {
@@ -19,18 +19,9 @@ ordered_json seconds_or_null(const std::optional<milliseconds>& time) {
   return time ? ordered_json(in_seconds(*time)) : ordered_json();
 }
 
-std::string as_text(SystemTime time) {
-  const std::time_t seconds = std::chrono::system_clock::to_time_t(time);
-  std::tm parts{};
-  ::gmtime_r(&seconds, &parts);
-  char text[32];
-  std::strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%SZ", &parts);
-  return text;
-}
-
 ordered_json as_json(const std::optional<Problem>& problem) {
   if (!problem) return nullptr;
-  return {{"error", problem->error}, {"since", as_text(problem->since.system)}};
+  return {{"error", problem->error}, {"since", common::iso_time(problem->since.system)}};
 }
 
 ordered_json as_json(const std::optional<SnapshotHolder>& holder) {
@@ -60,20 +51,21 @@ ordered_json as_json(const std::optional<Measured>& measured, SteadyTime now) {
           {"oldest_snapshot", as_json(health.oldest_snapshot)}};
 }
 
+ordered_json last_round_as_json(const QueueState& state, SteadyTime now) {
+  if (!state.last_completed) return nullptr;
+  return {{"ended", common::iso_time(state.last_completed->system)},
+          {"age_s", seconds_between(state.last_completed->steady, now)},
+          {"duration_s", in_seconds(state.last_duration)}};
+}
+
 ordered_json as_json(const QueueState& state, SteadyTime now) {
   const auto not_ready = state.not_ready(now);
   ordered_json removed;
   for (const auto& [end, number] : state.removed) removed[to_string(end)] = number;
-  ordered_json last;
-  if (state.last_completed) {
-    last = {{"ended", as_text(state.last_completed->system)},
-            {"age_s", seconds_between(state.last_completed->steady, now)},
-            {"duration_s", in_seconds(state.last_duration)}};
-  }
   return {{"name", state.config.name},
           {"database", state.config.where},
           {"schema", state.config.schema},
-          {"sweep_interval_s", in_seconds(state.config.sweep_interval)},
+          {"round_interval_s", in_seconds(state.config.round_interval)},
           {"ready", !not_ready},
           {"not_ready", not_ready ? ordered_json(*not_ready) : ordered_json()},
           {"problem", as_json(state.problem)},
@@ -81,7 +73,7 @@ ordered_json as_json(const QueueState& state, SteadyTime now) {
           {"round_under_way_s",
            state.under_way_since ? ordered_json(seconds_between(state.under_way_since->steady, now))
                                  : ordered_json()},
-          {"last_round", last},
+          {"last_round", last_round_as_json(state, now)},
           {"recovered", {{"requeued", state.requeued}, {"dead", state.dead}}},
           {"removed", removed},
           {"measured", as_json(state.measured, now)}};
@@ -102,29 +94,29 @@ ordered_json as_json(const RedisState& state, SteadyTime now) {
 
 }  // namespace
 
-std::string render_status(const Board& board) {
+std::string render_status(const DaemonStatus& status) {
   const auto now = steady_clock::now();
   ordered_json queues = ordered_json::array();
-  for (const auto& queue : board.queues()) queues.push_back(as_json(queue->state(), now));
-  const auto redis = board.redis();
-  const ordered_json status{
+  for (const auto& queue : status.queues()) queues.push_back(as_json(queue->state(), now));
+  const auto redis = status.redis();
+  const ordered_json json{
       {"version", version()},
-      {"started", as_text(board.started.system)},
-      {"uptime_s", seconds_between(board.started.steady, now)},
-      {"ready", render_not_ready(board).empty()},
+      {"started", common::iso_time(status.started.system)},
+      {"uptime_s", seconds_between(status.started.steady, now)},
+      {"ready", render_not_ready(status).empty()},
       {"config_reloads",
-       {{"accepted", board.reloads_accepted()}, {"refused", board.reloads_refused()}}},
+       {{"accepted", status.reloads_accepted()}, {"refused", status.reloads_refused()}}},
       {"queues", queues},
       {"locks", redis ? as_json(redis->state(), now) : ordered_json()},
   };
-  // An error of a server's may be in any encoding.
-  return status.dump(2, ' ', false, ordered_json::error_handler_t::replace) + "\n";
+  // The error message of a server may be in any encoding.
+  return json.dump(2, ' ', false, ordered_json::error_handler_t::replace) + "\n";
 }
 
-std::string render_not_ready(const Board& board) {
+std::string render_not_ready(const DaemonStatus& status) {
   const auto now = steady_clock::now();
   std::string text;
-  for (const auto& queue : board.queues()) {
+  for (const auto& queue : status.queues()) {
     if (const auto reason = queue->state().not_ready(now)) {
       text += "queue " + queue->name() + ": " + *reason + "\n";
     }

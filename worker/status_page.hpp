@@ -6,10 +6,10 @@
 
 namespace leasehold::worker {
 
-/// Everything an operator wants to know at a glance, as JSON.
-std::string render_status(const Board& board);
+/// The whole status, as JSON.
+std::string render_status(const DaemonStatus& status);
 
-/// What is wrong, one line a queue; empty if the daemon is ready.
-std::string render_not_ready(const Board& board);
+/// One line for each queue that is not ready; empty if the daemon is ready.
+std::string render_not_ready(const DaemonStatus& status);
 
 }  // namespace leasehold::worker

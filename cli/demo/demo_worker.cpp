@@ -7,12 +7,12 @@
 #include <vector>
 
 #include "book.hpp"
+#include "common/signals.hpp"
 #include "leasehold/errors.hpp"
 #include "leasehold/lock_client.hpp"
 #include "leasehold/worker.hpp"
 #include "support/random.hpp"
 #include "support/sleep.hpp"
-#include "worker/signals.hpp"
 
 namespace leasehold::cli {
 namespace {
@@ -24,7 +24,7 @@ void tell(WorkerNews news) {
   [[maybe_unused]] const auto written = ::write(STDOUT_FILENO, &letter, 1);
 }
 
-/// Makes the entries of tasks in the book.
+/// Carries out tasks: writes their effects into the book.
 class Clerk {
  public:
   Clerk(LockClient& locks, Book& book, const DemoWorkerOptions& options)
@@ -35,7 +35,7 @@ class Clerk {
     handle([&] {
       const std::int64_t account = task.id().value / 2 % options_.accounts;
       auto lock = locks_.acquire(Book::resource(account), {.ttl = demo_lock_ttl, .wait = 250ms});
-      // Perhaps its holder was killed: something else can be done until its lease ends.
+      // Perhaps its holder was killed: do something else until the lock expires.
       if (!lock) throw RetryLater(250ms);
       const std::int64_t balance = book_.balance(account, lock->token());
       work();
@@ -69,8 +69,8 @@ class Clerk {
     }
   }
 
-  /// Half to one and a half times as long as the average. Nobody in here heeds stop_token() or
-  /// lost(): a worker that comes back too late shall try to write all the same, and be refused.
+  /// Takes half to one and a half times the average. Ignores stop_token() and lost() on purpose: a
+  /// worker that comes back too late must try to write anyway, and be refused.
   void work() const { std::this_thread::sleep_for(options_.work * (0.5 + random_share())); }
 
   LockClient& locks_;
@@ -78,14 +78,15 @@ class Clerk {
   const DemoWorkerOptions& options_;
 };
 
-/// What a Worker does, in its simplest form: no heartbeat, so nothing tells of a lost lease either.
+/// Does what a Worker does in its simplest form: without renewals, so that it does not notice a
+/// lost lease either.
 void lease_notes(TaskQueue& queue, Clerk& clerk, std::size_t at_once, const std::stop_token& stop) {
   while (!stop.stop_requested()) {
     try {
       auto leases = queue.lease({.types = {note_type}, .limit = at_once, .duration = demo_lease});
       if (leases.empty()) sleep_for(100ms, stop);
       for (TaskLease& lease : leases) clerk.note(lease);
-    } catch (const std::exception&) {  // refused, or the store is busy: others come next
+    } catch (const std::exception&) {  // refused, or the store is busy; others come next
       sleep_for(20ms, stop);
     }
   }
@@ -94,8 +95,8 @@ void lease_notes(TaskQueue& queue, Clerk& clerk, std::size_t at_once, const std:
 }  // namespace
 
 ExitCode run_demo_worker(const Stores& stores, const DemoWorkerOptions& options) {
-  const worker::Signals signals;
-  LockClient locks = stores.locks(NewFile::made);
+  const common::Signals signals;
+  LockClient locks = stores.locks(NewFile::created);
   const auto silence = std::make_shared<spdlog::logger>("demo");
   TaskQueue queue{stores.task_uri(),
                   {.retention = Retention::keep_forever(),
@@ -107,7 +108,7 @@ ExitCode run_demo_worker(const Stores& stores, const DemoWorkerOptions& options)
   worker.on(booking_type, [&](Task& task) { clerk.book(task); });
   std::vector<std::jthread> threads;
   threads.emplace_back([&](const std::stop_token& stop) { worker.run(stop); });
-  // So few that they are done in a small part of their lease.
+  // So few that they end long before their lease does.
   const std::size_t at_once = options.work < demo_lease / 20 ? 2 : 1;
   for (std::size_t i = 0; i < options.concurrency; ++i) {
     threads.emplace_back(

@@ -10,8 +10,8 @@ using std::chrono::milliseconds;
 using std::chrono::steady_clock;
 using namespace std::chrono_literals;
 
-/// This program as a worker of the demo. The stores are told by the environment: what is in argv
-/// can be seen by everybody.
+/// How to start this program as a worker of the demo. The addresses of the stores are passed in the
+/// environment, because every user of the machine can see argv.
 harness::ProcessOptions worker_process(const Stores& stores, const DemoWorkerOptions& options) {
   return {
       .argv = {"/proc/self/exe", "demo-worker", "--concurrency",
@@ -23,8 +23,8 @@ harness::ProcessOptions worker_process(const Stores& stores, const DemoWorkerOpt
       .err = harness::Output::inherit()};
 }
 
-/// Whether a process has a file of SQLite locked for writing, as the kernel shows it. There is one
-/// such lock a file: if its holder were frozen, nobody could do anything until it is woken.
+/// Whether a process has locked a SQLite file for writing, according to the kernel. A file has only
+/// one such lock: if its holder were frozen, all others would have to wait for it.
 bool is_writing(pid_t pid) {
   std::ifstream locks("/proc/locks");
   for (std::string line; std::getline(locks, line);) {
@@ -35,7 +35,8 @@ bool is_writing(pid_t pid) {
     std::string advisory;
     std::string access;
     pid_t holder = 0;
-    if (!(words >> number >> kind >> advisory >> access >> holder)) continue;  // somebody waits
+    if (!(words >> number >> kind >> advisory >> access >> holder))
+      continue;  // a process that waits
     if (kind == "POSIX" && access == "WRITE" && holder == pid) return true;
   }
   return false;
@@ -71,7 +72,7 @@ void Fleet::hear(Member& member) {
 }
 
 void Fleet::replace(std::size_t index) {
-  hear(members_[index]);  // what it said before its end
+  hear(members_[index]);  // what it reported before its end
   start(members_[index]);
 }
 
@@ -98,7 +99,7 @@ void Fleet::strike() {
   const std::size_t index = random_() % members_.size();
   Member& member = members_[index];
   hear(member);
-  if (member.frozen || member.freeze_for > 0ms) return;  // it has had enough
+  if (member.frozen || member.freeze_for > 0ms) return;  // one thing at a time
   const std::string who = "worker " + std::to_string(index + 1) + " (pid " +
                           std::to_string(member.process->pid()) + ") ";
   const std::string in_hand = std::to_string(member.in_hand) + " tasks in hand";
@@ -125,7 +126,7 @@ void Fleet::strike() {
 void Fleet::try_to_freeze(Member& member) {
   member.process->pause();
   if (is_writing(member.process->pid())) {
-    member.process->resume();  // the next look is soon
+    member.process->resume();  // try again soon
     return;
   }
   member.frozen = true;

@@ -12,34 +12,35 @@
 
 namespace leasehold::cli {
 
-/// What happened to the workers so far.
+/// What has happened to the workers so far.
 struct FleetNews {
   std::uint64_t executions = 0;
   std::uint64_t kills = 0;
   std::uint64_t freezes = 0;
-  std::uint64_t refused_by_version = 0;  ///< of a task
-  std::uint64_t refused_by_token = 0;    ///< of a lock
-  std::uint64_t running = 0;             ///< handlers, now
+  std::uint64_t refused_by_version = 0;  ///< the task's version
+  std::uint64_t refused_by_token = 0;    ///< the lock's fencing token
+  std::uint64_t running = 0;             ///< its handlers that run now
   std::uint64_t unexpected_ends = 0;
-  std::string last;  ///< the latest misfortune, for people
+  std::string last;  ///< what happened last, for people
 
   std::uint64_t stale_writes_refused() const { return refused_by_version + refused_by_token; }
 };
 
-/// Worker processes, and their bad luck.
+/// The worker processes, and what the demo does to them.
 class Fleet {
  public:
   Fleet(const Stores& stores, const DemoWorkerOptions& options, std::size_t workers,
         std::uint64_t seed);
 
-  /// Hears what the workers say, wakes those that were frozen long enough, replaces the dead.
+  /// Reads what the workers report, resumes those that were frozen long enough, and replaces those
+  /// that have ended.
   void look_after();
-  /// Kills a worker (SIGKILL) or freezes one (SIGSTOP), by turns: for longer than its locks last,
-  /// but not its leases, or for longer than both. So each guard is put to the test several times.
+  /// Kills a worker (SIGKILL) or freezes one (SIGSTOP), in turns. It is frozen for longer than its
+  /// locks last but not its leases, or for longer than both, so that each guard is tested.
   void strike();
-  /// No worker is frozen after this.
+  /// Resumes all workers that are frozen.
   void wake_all();
-  /// Ends all workers properly.
+  /// Ends all workers in an orderly way.
   void stop();
 
   const FleetNews& news() const { return news_; }
@@ -48,8 +49,8 @@ class Fleet {
   using SteadyTime = std::chrono::steady_clock::time_point;
   struct Member {
     std::unique_ptr<harness::Process> process;
-    std::uint64_t in_hand = 0;                ///< handlers that run
-    std::chrono::milliseconds freeze_for{0};  ///< as soon as it can be
+    std::uint64_t in_hand = 0;                ///< its handlers that run
+    std::chrono::milliseconds freeze_for{0};  ///< pending: as soon as it does not write
     SteadyTime frozen_until{};
     bool frozen = false;
   };

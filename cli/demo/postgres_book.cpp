@@ -56,7 +56,7 @@ class PostgresBook final : public Book {
   }
 
  private:
-  /// Of this thread. One of them that broke is made again by the next call.
+  /// The connection of this thread. A broken one is replaced.
   pqxx::connection& connection() const {
     thread_local std::unique_ptr<pqxx::connection> own;
     if (!own || !own->is_open()) own = std::make_unique<pqxx::connection>(uri_);

@@ -29,7 +29,7 @@ Row run(sqlite3* db, std::string_view sql, std::initializer_list<std::int64_t> v
   const std::unique_ptr<sqlite3_stmt, int (*)(sqlite3_stmt*)> statement(prepared, sqlite3_finalize);
   int place = 0;
   for (const std::int64_t value : values) {
-    // By name: SQLite counts $1, $2, … in the order in which they are met.
+    // By name: SQLite numbers $1, $2, … in the order in which they appear.
     const std::string name = "$" + std::to_string(++place);
     sqlite3_bind_int64(prepared, sqlite3_bind_parameter_index(prepared, name.c_str()), value);
   }

@@ -1,4 +1,4 @@
--- What the tasks of the demo do, on PostgreSQL and SQLite alike.
+-- The statements of the demo's tasks, for PostgreSQL and SQLite alike.
 
 -- name: open_account
 -- $1 account
@@ -9,7 +9,7 @@ INSERT INTO demo_accounts VALUES ($1, 0)
 SELECT balance FROM demo_accounts WHERE id = $1
 
 -- name: set_balance
--- $1 account, $2 balance. Blindly: only the lock keeps others from having changed it meanwhile.
+-- $1 account, $2 balance. Without a check: only the lock keeps others from changing the balance.
 UPDATE demo_accounts SET balance = $2 WHERE id = $1
 
 -- name: add_booking

@@ -1,7 +1,9 @@
 #pragma once
 
 #include <functional>
+#include <optional>
 #include <span>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -73,5 +75,9 @@ LEASEHOLD_API void complete_in(sqlite3* transaction, Task& task, std::string_vie
 /// protects, in the transaction that reads as in the one that writes, if these are two. The tables
 /// must be in the connection's main database: a TaskQueue or migrate() makes them.
 LEASEHOLD_API void fence(sqlite3* transaction, std::string_view resource, FencingToken token);
+
+/// The path of the file that a URI like `sqlite:PATH` names. Nothing if the URI names another kind
+/// of store, or one in memory. Throws InvalidArgument if it is malformed. Does not touch the file.
+LEASEHOLD_API std::optional<std::string> sqlite_file(std::string_view uri);
 
 }  // namespace leasehold::inline v0

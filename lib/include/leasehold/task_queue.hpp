@@ -241,6 +241,9 @@ class LEASEHOLD_API TaskQueue {
   /// Adds all of them or none, in one statement; answers in the same order. At most 100,000.
   std::vector<Enqueued> enqueue(std::span<const NewTask> tasks);
 
+  /// Throws InvalidArgument if enqueue() would refuse this task, without asking the store.
+  static void check(const NewTask& task, const TaskQueueOptions& options = {});
+
   /// Leases tasks that are due: by priority, then run_at, then id. Returns fewer than the limit,
   /// perhaps none, if there are no more. Costs one round trip, however many tasks there are; one
   /// more if some types have fewer than their share, and one more to look for what came back. If

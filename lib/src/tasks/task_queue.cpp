@@ -31,6 +31,10 @@ std::vector<Enqueued> TaskQueue::enqueue(std::span<const NewTask> tasks) {
   return core_->enqueue(tasks);
 }
 
+void TaskQueue::check(const NewTask& task, const TaskQueueOptions& options) {
+  check_new_tasks({&task, 1}, options.largest_payload);
+}
+
 std::vector<TaskLease> TaskQueue::lease(const LeaseRequest& request) {
   return core_->lease(request);
 }

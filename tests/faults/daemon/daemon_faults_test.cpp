@@ -120,7 +120,7 @@ class DaemonFaultsTest : public ::testing::TestWithParam<StoreKind> {
   static bool in_postgres() { return GetParam() == StoreKind::postgres; }
 
   Leaseholdd start(std::vector<std::string> arguments = {}) const {
-    arguments.insert(arguments.end(), {"--database", place->uri(), "--sweep-interval", "200ms",
+    arguments.insert(arguments.end(), {"--database", place->uri(), "--round-interval", "200ms",
                                        "--command-timeout", in_postgres() ? "5s" : "2s",
                                        "--connect-timeout", "5s", "--max-round-age", "2s"});
     return Leaseholdd(LEASEHOLDD, arguments);
@@ -341,7 +341,7 @@ TEST_P(DaemonFaultsTest, AReloadDoesNotWaitForAQueueThatHangs) {
   const std::string path = (dir.path() / "conf").string();
   const auto write = [&](const std::string& interval) {
     std::ofstream(path) << "listen = 127.0.0.1:0\ndatabase = " << place->uri()
-                        << "\ncommand-timeout = 1h\nsweep-interval = " << interval << "\n";
+                        << "\ncommand-timeout = 1h\nround-interval = " << interval << "\n";
   };
   write("200ms");
   Leaseholdd daemon(LEASEHOLDD, {"--config", path, "--max-round-age", "1s"});
@@ -353,7 +353,7 @@ TEST_P(DaemonFaultsTest, AReloadDoesNotWaitForAQueueThatHangs) {
   EXPECT_TRUE(
       eventually([&] { return daemon.logged("configuration reloaded") == 1; }, long_patience))
       << daemon.log();
-  EXPECT_EQ(daemon.status().at("queues").at(0).at("sweep_interval_s"), 0.3);
+  EXPECT_EQ(daemon.status().at("queues").at(0).at("round_interval_s"), 0.3);
   place->resume();
   EXPECT_TRUE(eventually([&] { return ready(daemon); }, long_patience)) << daemon.log();
   daemon.process().kill(SIGTERM);

@@ -26,7 +26,7 @@ using std::chrono::steady_clock;
 
 constexpr int most_kills = 60;
 constexpr auto lease = 2'000ms;
-constexpr auto sweep_interval = 1'000ms;
+constexpr auto round_interval = 1'000ms;
 constexpr auto fleet_patience = 240s;
 
 class DaemonFleetTest : public ::testing::TestWithParam<StoreKind> {
@@ -83,8 +83,8 @@ class DaemonFleetTest : public ::testing::TestWithParam<StoreKind> {
   std::unique_ptr<Leaseholdd> start_daemon() const {
     return std::make_unique<Leaseholdd>(
         LEASEHOLDD,
-        std::vector<std::string>{"--database", uri(), "--sweep-interval",
-                                 std::to_string(sweep_interval.count()) + "ms", "--max-crashes",
+        std::vector<std::string>{"--database", uri(), "--round-interval",
+                                 std::to_string(round_interval.count()) + "ms", "--max-crashes",
                                  "1000000", "--command-timeout", "5s"});
   }
 
@@ -191,7 +191,7 @@ TEST_P(DaemonFleetTest, EveryEffectExactlyOnceWhateverDies) {
       std::stod(sql("SELECT max(extract(epoch FROM taken_back - expired) - " +
                     canary->standstill("expired", "taken_back") +
                     ") FROM requeued WHERE taken_back < '" + down + "' OR expired > '" + up + "'"));
-  EXPECT_LT(slowest, std::chrono::duration<double>(sweep_interval + 1s).count());
+  EXPECT_LT(slowest, std::chrono::duration<double>(round_interval + 1s).count());
   RecordProperty("slowest_requeue_ms", static_cast<int>(slowest * 1'000));
   std::cout << "slowest requeue " << slowest << " s\n";
 }

@@ -54,7 +54,7 @@ TEST_P(CliLocksTest, WaitersAreShownInLine) {
   const auto shown = json({"locks", "show", name("x")});
   EXPECT_EQ(shown["waiter_count"], 1);
   EXPECT_EQ(shown["waiters"].at(0)["priority"], 7);
-  EXPECT_TRUE(contains(cli({"locks", "show", name("x")}).out, "NEXT  KIND"));
+  EXPECT_TRUE(contains(cli({"locks", "show", name("x")}).out, "PLACE  KIND"));
   stop.request_stop();
 }
 
@@ -200,7 +200,7 @@ TEST_P(CliVandalTest, LoadSeesThatTokensDoNotGrow) {
   });
   EXPECT_EQ(result.code, failed) << result;
   EXPECT_GT(result.json()["tokens_not_growing"], 0) << result;
-  EXPECT_TRUE(contains(result.err, "broke their promise")) << result;
+  EXPECT_TRUE(contains(result.err, "broke a guarantee")) << result;
 }
 
 TEST_P(CliVandalTest, LoadSeesThatTwoTrustTheSameLock) {

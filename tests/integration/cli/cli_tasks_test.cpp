@@ -105,7 +105,9 @@ TEST_P(CliTasksTest, ManyTasksComeFromAFileOrStandardInput) {
       "\n";
   EXPECT_EQ(json({"enqueue", "bulk", "--from", file(lines)})["added"], 2'501);
   const CliResult piped = cli({"enqueue", "bulk", "--from", "-"}, lines);
-  EXPECT_EQ(piped.out, "2,500 added, 1 not: a living task has the same unique key\n") << piped;
+  EXPECT_EQ(piped.out,
+            "2,500 added, 1 not added: a pending or leased task has the same unique key\n")
+      << piped;
   EXPECT_EQ(piped.err, "");
   const auto first = queue().list({.type = "bulk", .limit = 1});
   EXPECT_EQ(first.at(0).payload, R"({"z":1,"a":0})");
@@ -118,20 +120,21 @@ TEST_P(CliTasksTest, ABadLineIsNamedAndAFileWithOneAddsNothing) {
     std::string line;
     std::string message;
   } bad[] = {
-      {"{", "this is not JSON"},
-      {"[1]", "no JSON object"},
-      {"{}", "there is no type"},
-      {R"({"type":7})", "type has to be a string"},
-      {R"({"type":""})", "there is no type"},
+      {"{", "a line must be a JSON object, got"},
+      {"[1]", "a line must be a JSON object, got"},
+      {"{}", "the type is missing"},
+      {R"({"type":7})", "type must be a string"},
+      {R"({"type":""})", "the type is missing"},
       {R"({"type":"t","colour":"red"})", "unknown key \"colour\""},
-      {R"({"type":"t","priority":1.5})", "priority has to be a whole number"},
-      {R"({"type":"t","priority":2000000})", "priority has to be a whole number"},
-      {R"({"type":"t","priority":18446744073709551615})", "priority has to be a whole number"},
-      {R"({"type":"t","delay":"soon"})", "delay of \"soon\""},
-      {R"({"type":"t","run_at":"2026-13-01T00:00:00Z"})", "run_at of"},
+      {R"({"type":"t","priority":1.5})", "priority must be a whole number"},
+      {R"({"type":"t","priority":2000000})", "priority must be a whole number"},
+      {R"({"type":"t","priority":18446744073709551615})", "priority must be a whole number"},
+      {R"({"type":"t","delay":"soon"})",
+       "delay must be 0ms to 3653d (written like 500ms, 5s, 2m, 1h or 7d), got \"soon\""},
+      {R"({"type":"t","run_at":"2026-13-01T00:00:00Z"})", "run_at must be a time like"},
       {R"({"type":"t","max_attempts":0})", "max_attempts of 0"},
       {R"({"type":"\u0007"})", "control characters"},
-      {std::string("\xff\xfe"), "this is not JSON"},
+      {std::string("\xff\xfe"), "a line must be a JSON object, got"},
   };
   for (const auto& [line, message] : bad) {
     const CliResult result =
@@ -148,7 +151,7 @@ TEST_P(CliTasksTest, FromStandardInputTheLinesBeforeABadOneAreAdded) {
   const CliResult result = cli({"enqueue", "t", "--from", "-"}, "{}\n{}\n{}\nnonsense\n{}\n");
   EXPECT_EQ(result.code, misused) << result;
   EXPECT_TRUE(contains(result.err, "standard input:4: ")) << result;
-  EXPECT_TRUE(contains(result.err, "3 were added before; go on from line 4")) << result;
+  EXPECT_TRUE(contains(result.err, "3 were added before; continue from line 4")) << result;
   EXPECT_EQ(queue().counts().at(0).number, 3u);
 }
 
@@ -180,12 +183,12 @@ TEST_P(CliTasksTest, WhenTheStoreRefusesALineInTheMiddleItSaysWhereToGoOn) {
   const CliResult later =
       cli({"enqueue", "t", "--from", file(lines + "{}\n" + R"({"type":"cursed"})")});
   EXPECT_EQ(later.code, failed) << later;
-  EXPECT_TRUE(contains(later.err, "1,000 were added before; go on from line 1001")) << later;
+  EXPECT_TRUE(contains(later.err, "1,000 were added before; continue from line 1001")) << later;
   // The good lines before a bad one could not be added either.
   const CliResult bad =
       cli({"enqueue", "t", "--from", "-"}, lines + R"({"type":"cursed"})" + "\n{");
   EXPECT_EQ(bad.code, failed) << bad;
-  EXPECT_TRUE(contains(bad.err, "1,000 were added before; go on from line 1001")) << bad;
+  EXPECT_TRUE(contains(bad.err, "1,000 were added before; continue from line 1001")) << bad;
   EXPECT_EQ(queue().counts().at(0).number, 2'000u);
 }
 

@@ -62,7 +62,7 @@ TEST_F(DaemonConfigTest, HelpAndVersionSayWhatTheyShould) {
   const Finished help = leaseholdd({"--help"});
   EXPECT_EQ(help.status.code, 0);
   for (const auto* part :
-       {"--sweep-interval", "Examples:", "Exit codes:", "LEASEHOLD_", "SIGHUP"}) {
+       {"--round-interval", "Examples:", "Exit codes:", "LEASEHOLD_", "SIGHUP"}) {
     EXPECT_TRUE(contains(help.output, part)) << part << " is missing in:\n" << help.output;
   }
   const Finished version = leaseholdd({"--version"});
@@ -73,7 +73,7 @@ TEST_F(DaemonConfigTest, HelpAndVersionSayWhatTheyShould) {
 TEST_F(DaemonConfigTest, EveryDefaultIsShown) {
   const std::string text = check({"--database", db});
   EXPECT_EQ(value(text, "listen"), "127.0.0.1:9464") << "on loopback";
-  EXPECT_EQ(value(text, "sweep-interval"), "5s");
+  EXPECT_EQ(value(text, "round-interval"), "5s");
   EXPECT_EQ(value(text, "retain-dead"), "forever");
   EXPECT_TRUE(contains(text, "[queue leasehold]")) << "one queue, named like its schema";
   EXPECT_TRUE(contains(text, "# default"));
@@ -81,14 +81,14 @@ TEST_F(DaemonConfigTest, EveryDefaultIsShown) {
 
 TEST_F(DaemonConfigTest, FlagsGoBeforeTheEnvironmentThatBeforeTheFileThatBeforeTheDefaults) {
   const std::string path =
-      file("database = " + db + "\nsweep-interval = 1s\nmax-crashes = 7\nmax-types = 8\n");
-  const Env env{{"LEASEHOLD_SWEEP_INTERVAL", "2s"}, {"LEASEHOLD_MAX_CRASHES", "9"}};
-  const std::string text = check({"--config", path, "--sweep-interval", "3s"}, env);
-  EXPECT_EQ(value(text, "sweep-interval"), "3s") << text;
+      file("database = " + db + "\nround-interval = 1s\nmax-crashes = 7\nmax-types = 8\n");
+  const Env env{{"LEASEHOLD_ROUND_INTERVAL", "2s"}, {"LEASEHOLD_MAX_CRASHES", "9"}};
+  const std::string text = check({"--config", path, "--round-interval", "3s"}, env);
+  EXPECT_EQ(value(text, "round-interval"), "3s") << text;
   EXPECT_EQ(value(text, "max-crashes"), "9") << text;
   EXPECT_EQ(value(text, "max-types"), "8") << text;
   EXPECT_EQ(value(text, "count-limit"), "10000") << text;
-  EXPECT_TRUE(contains(text, "# --sweep-interval"));
+  EXPECT_TRUE(contains(text, "# --round-interval"));
   EXPECT_TRUE(contains(text, "# LEASEHOLD_MAX_CRASHES"));
   EXPECT_TRUE(contains(text, "# " + path + ":4")) << "the line is named";
 }
@@ -110,15 +110,15 @@ TEST_F(DaemonConfigTest, QueuesComeFromAllSourcesAndTheirOwnSettingsGoFirst) {
       "\n"
       "[queue orders]\n"
       "schema = orders\n"
-      "sweep-interval = 1s\n"
+      "round-interval = 1s\n"
       "[queue mail]   # another comment\n"
       "schema=mail\n");
   const std::string text =
-      check({"--config", path, "--sweep-interval", "3s", "--queue", "extra schema=extra", "--queue",
+      check({"--config", path, "--round-interval", "3s", "--queue", "extra schema=extra", "--queue",
              "mail max-crashes=5"},
             {{"LEASEHOLD_QUEUES", "a schema=a; b schema=b database=\"host=h dbname=d\""}});
-  EXPECT_EQ(value(text, "sweep-interval", "orders"), "1s") << "its own goes before a flag for all";
-  EXPECT_EQ(value(text, "sweep-interval", "mail"), "3s");
+  EXPECT_EQ(value(text, "round-interval", "orders"), "1s") << "its own goes before a flag for all";
+  EXPECT_EQ(value(text, "round-interval", "mail"), "3s");
   EXPECT_EQ(value(text, "schema", "mail"), "mail");
   EXPECT_EQ(value(text, "max-crashes", "mail"), "5");
   EXPECT_EQ(value(text, "schema", "extra"), "extra");
@@ -132,32 +132,32 @@ TEST_F(DaemonConfigTest, AnEmptyVariableIsAsGoodAsNone) {
 }
 
 TEST_F(DaemonConfigTest, UnknownKeysAreErrorsThatNameTheKeyAndTheAllowedOnes) {
-  std::string text = refusal({"--config", file("database = x\n\nswep-interval = 5s\n")});
+  std::string text = refusal({"--config", file("database = x\n\nrond-interval = 5s\n")});
   EXPECT_TRUE(contains(text, "leaseholdd.conf:3")) << text;
-  EXPECT_TRUE(contains(text, "unknown key \"swep-interval\"")) << text;
-  EXPECT_TRUE(contains(text, "sweep-interval")) << text;
+  EXPECT_TRUE(contains(text, "unknown key \"rond-interval\"")) << text;
+  EXPECT_TRUE(contains(text, "round-interval")) << text;
 
   text = refusal({"--config", file("[queue a]\nlisten = 127.0.0.1:1\n")});
-  EXPECT_TRUE(contains(text, "\"listen\" is no setting of a queue: allowed are database")) << text;
+  EXPECT_TRUE(contains(text, "\"listen\" is not a setting of a queue; those are database")) << text;
 
-  text = refusal({"--swep-interval", "5s"});
-  EXPECT_TRUE(contains(text, "unknown flag \"--swep-interval\"")) << text;
-  EXPECT_TRUE(contains(text, "--sweep-interval")) << text;
+  text = refusal({"--rond-interval", "5s"});
+  EXPECT_TRUE(contains(text, "unknown flag \"--rond-interval\"")) << text;
+  EXPECT_TRUE(contains(text, "--round-interval")) << text;
 
   text = refusal({"--queue", "a schema=b colour=red"});
-  EXPECT_TRUE(contains(text, "\"colour\" is no setting of a queue")) << text;
+  EXPECT_TRUE(contains(text, "\"colour\" is not a setting of a queue")) << text;
 
   text = refusal({"stray"});
-  EXPECT_TRUE(contains(text, "an argument that belongs to no flag")) << text;
+  EXPECT_TRUE(contains(text, "an argument belongs to no flag")) << text;
 }
 
 TEST_F(DaemonConfigTest, AnUnknownVariableIsIgnoredAloud) {
   // No error: Kubernetes makes such variables for a service that is called leasehold.
   const Finished done = leaseholdd({"--database", "postgresql://127.0.0.1:1/x", "--once"},
-                                   {{"LEASEHOLD_SWEEPINTERVAL", "1s"}});
+                                   {{"LEASEHOLD_ROUNDINTERVAL", "1s"}});
   EXPECT_EQ(done.status.code, 1) << "nobody is there";
   EXPECT_TRUE(
-      contains(done.output, "environment variable ignored variable=LEASEHOLD_SWEEPINTERVAL"))
+      contains(done.output, "environment variable ignored variable=LEASEHOLD_ROUNDINTERVAL"))
       << done.output;
 }
 
@@ -191,45 +191,50 @@ TEST_P(DaemonBadValueTest, IsRefusedWithTheValueAndWhatIsAllowed) {
 
 INSTANTIATE_TEST_SUITE_P(
     , DaemonBadValueTest,
-    ::testing::Values(BadValue{"sweep-interval", "5", "allowed are 50ms to 1h"},
-                      BadValue{"sweep-interval", "49ms", "written like 500ms, 5s, 2m, 1h or 7d"},
-                      BadValue{"sweep-interval", "2h", "allowed are 50ms to 1h"},
-                      BadValue{"sweep-interval", "-5s", "allowed are 50ms to 1h"},
-                      BadValue{"sweep-interval", "5 s", "allowed are 50ms to 1h"},
-                      BadValue{"sweep-interval", "99999999999999999999s", "allowed are 50ms to 1h"},
-                      BadValue{"sweep-interval", "9223372036854775807h", "allowed are 50ms to 1h"},
-                      BadValue{"retain-dead", "never", ", or forever"},
-                      BadValue{"max-round-age", "soon", ", or auto"},
-                      BadValue{"max-crashes", "0", "allowed are 1 to 1000000"},
-                      BadValue{"max-crashes", "three", "allowed are 1 to 1000000"},
-                      BadValue{"max-crashes", "3.5", "allowed are 1 to 1000000"},
-                      BadValue{"count-limit", "0", "allowed are 1 to"},
-                      BadValue{"max-types", "-1", "allowed are 0 to 10000"},
-                      BadValue{"connect-timeout", "1s", "allowed are 2s to 1h"},
-                      BadValue{"shutdown-timeout", "2h", "allowed are 0ms to 1h"},
-                      BadValue{"schema", "1a", "allowed is a letter or _"},
-                      BadValue{"schema", "", "allowed is a letter or _"},
-                      BadValue{"log-format", "xml", "allowed are text and json"},
-                      BadValue{"log-level", "loud", "allowed are debug, info, warn and error"},
-                      BadValue{"listen", "9464", "allowed are HOST:PORT"},
-                      BadValue{"listen", "127.0.0.1:65536", "allowed are HOST:PORT"},
-                      BadValue{"listen", "::1:9464", "allowed are HOST:PORT, [IPV6]:PORT"},
-                      BadValue{"listen", ":9464", "allowed are HOST:PORT"}));
+    ::testing::Values(BadValue{"round-interval", "5", "must be 50ms to 1h"},
+                      BadValue{"round-interval", "49ms", "written like 500ms, 5s, 2m, 1h or 7d"},
+                      BadValue{"round-interval", "2h", "must be 50ms to 1h"},
+                      BadValue{"round-interval", "-5s", "must be 50ms to 1h"},
+                      BadValue{"round-interval", "5 s", "must be 50ms to 1h"},
+                      BadValue{"round-interval", "99999999999999999999s", "must be 50ms to 1h"},
+                      BadValue{"round-interval", "9223372036854775807h", "must be 50ms to 1h"},
+                      BadValue{"retain-dead", "never", " or forever, got"},
+                      BadValue{"max-round-age", "soon", " or auto, got"},
+                      BadValue{"max-crashes", "0", "must be 1 to 1000000"},
+                      BadValue{"max-crashes", "three", "must be 1 to 1000000"},
+                      BadValue{"max-crashes", "3.5", "must be 1 to 1000000"},
+                      BadValue{"count-limit", "0", "must be 1 to"},
+                      BadValue{"max-types", "-1", "must be 0 to 10000"},
+                      BadValue{"connect-timeout", "1s", "must be 2s to 1h"},
+                      BadValue{"shutdown-timeout", "2h", "must be 0ms to 1h"},
+                      BadValue{"schema", "1a", "must be a letter or _"},
+                      BadValue{"schema", "", "must be a letter or _"},
+                      BadValue{"log-format", "xml", "must be text or json"},
+                      BadValue{"log-level", "loud", "must be debug, info, warn or error"},
+                      BadValue{"listen", "9464", "must be HOST:PORT"},
+                      BadValue{"listen", "127.0.0.1:65536", "must be HOST:PORT"},
+                      BadValue{"listen", "::1:9464", "must be HOST:PORT, [IPV6]:PORT"},
+                      BadValue{"listen", ":9464", "must be HOST:PORT"}));
 
 TEST_F(DaemonConfigTest, WhatIsWrongWithAQueueIsSaidWithItsName) {
   EXPECT_TRUE(contains(refusal({}), "no database")) << "nothing is guessed";
   std::string text = refusal({"--database", db, "--queue", "mail schema=a-b"});
-  EXPECT_TRUE(contains(text, "--queue: schema of \"a-b\": allowed is")) << text;
+  EXPECT_TRUE(contains(text,
+                       "--queue: schema must be a letter or _, then letters, digits or _, 63 in "
+                       "all at most, got \"a-b\""))
+      << text;
   text = refusal({"--database", "mysql://x/y"});
   EXPECT_TRUE(contains(text, "queue leasehold: ") && contains(text, "postgresql://")) << text;
   text = refusal({"--database", db, "--queue", "a", "--queue", "b"});
   EXPECT_TRUE(contains(text, "queues a and b are the same")) << text;
   text = refusal({"--database", db, "--queue", "a/b"});
-  EXPECT_TRUE(contains(text, "the queue name \"a/b\": allowed are")) << text;
+  EXPECT_TRUE(
+      contains(text, "the name of a queue must be 1 to 63 letters, digits, -, _ or ., got \"a/b\""))
+      << text;
   text = refusal({"--database", db, "--queue", "a x"});
-  EXPECT_TRUE(contains(text, "expected NAME key=value")) << text;
+  EXPECT_TRUE(contains(text, "must be NAME key=value")) << text;
   text = refusal({"--database", db, "--queue", "a schema=b", "--queue", "a schema=c"});
-  EXPECT_TRUE(contains(text, "queue a comes twice")) << text;
+  EXPECT_TRUE(contains(text, "queue a is defined twice")) << text;
   text = refusal({"--database", db, "--redis", "http://x"});
   EXPECT_TRUE(contains(text, "--redis: redis: ")) << text;
 }
@@ -239,26 +244,29 @@ TEST_F(DaemonConfigTest, BrokenFilesAreRefusedWithTheLine) {
     std::string text, complaint;
   };
   for (const Case& c : std::vector<Case>{
-           {"x\n", ":1: neither \"key = value\" nor \"[queue NAME]\""},
-           {"\n\n[queues a]\n", ":3: the section \"[queues a]\": allowed is [queue NAME]"},
-           {"[queue a b]\n", ":1: the queue name \"a b\""},
-           {"[queue ]\n", ":1: the queue name \"\""},
-           {"[queue a]\n[queue a]\n", ":2: a second section"},
+           {"x\n", ":1: a line must be key = value or [queue NAME]"},
+           {"\n\n[queues a]\n", ":3: a section must be [queue NAME], got \"[queues a]\""},
+           {"[queue a b]\n",
+            ":1: the name of a queue must be 1 to 63 letters, digits, -, _ or ., got \"a b\""},
+           {"[queue ]\n",
+            ":1: the name of a queue must be 1 to 63 letters, digits, -, _ or ., got \"\""},
+           {"[queue a]\n[queue a]\n", ":2: queue a is defined twice"},
            {"schema = a\nschema = b\n", ":2: \"schema\" is given twice"},
-           {"schema = \"a\n", ":1: a quotation mark is missing"},
+           {"schema = \"a\n", ":1: the closing quotation mark is missing"},
            {"schema = \"a\" b\n", ":1: only a comment may follow"},
        }) {
     const std::string text = refusal({"--config", file(c.text)});
     EXPECT_TRUE(contains(text, "leaseholdd.conf" + c.complaint)) << c.text << text;
   }
-  EXPECT_TRUE(contains(refusal({"--config", "/nowhere/x.conf"}), "can not be read: No such file"));
-  EXPECT_TRUE(contains(refusal({"--config", dir_.path().string()}), "can not be read"));
+  EXPECT_TRUE(contains(refusal({"--config", "/nowhere/x.conf"}),
+                       "cannot read the config file /nowhere/x.conf: No such file"));
+  EXPECT_TRUE(contains(refusal({"--config", dir_.path().string()}), "cannot read the config file"));
 }
 
 TEST_F(DaemonConfigTest, ContradictionsAndRepetitionsAreRefused) {
   EXPECT_TRUE(contains(refusal({"--once", "--check-config"}), "exclude each other"));
   EXPECT_TRUE(contains(refusal({"--schema=a", "--schema=b"}), "--schema"));
-  EXPECT_TRUE(contains(refusal({"--sweep-interval"}), "--sweep-interval"));
+  EXPECT_TRUE(contains(refusal({"--round-interval"}), "--round-interval"));
   refusal({"--once=7"});
 }
 
@@ -279,7 +287,7 @@ TEST_F(DaemonConfigTest, NoPasswordIsEverPrinted) {
       {uri},
       {"--schema", uri, "--database", uri},
       {"--schema", pairs, "--database", pairs},
-      {"--sweep-interval", uri},
+      {"--round-interval", uri},
       {"--listen", uri, "--database", uri},
       {"--redis", uri, "--database", uri},
       {"--database", redis},
@@ -313,14 +321,14 @@ TEST_F(DaemonConfigTest, ATakenPortIsSaidAndEndsItWithOne) {
   const Finished second = leaseholdd(again);
   EXPECT_EQ(second.status.code, 1) << second.output;
   EXPECT_TRUE(
-      contains(second.output, "can not listen on " + first.address() + ": Address already in use"))
+      contains(second.output, "cannot listen on " + first.address() + ": Address already in use"))
       << second.output;
 }
 
 TEST_F(DaemonConfigTest, AnAddressThatIsNotOursIsSaidToo) {
   const Finished done = leaseholdd({"--database", db, "--listen", "192.0.2.1:1"});
   EXPECT_EQ(done.status.code, 1) << done.output;
-  EXPECT_TRUE(contains(done.output, "can not listen on 192.0.2.1:1")) << done.output;
+  EXPECT_TRUE(contains(done.output, "cannot listen on 192.0.2.1:1")) << done.output;
 }
 
 TEST_F(DaemonConfigTest, TheExampleThatIsShippedIsValid) {

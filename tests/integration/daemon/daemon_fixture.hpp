@@ -31,7 +31,7 @@ class DaemonFixture : public OnEveryTaskStore {
   static Leaseholdd start(std::vector<std::string> arguments = {},
                           std::map<std::string, std::string> env = {}) {
     if (!env.contains("LEASEHOLD_DATABASE")) env["LEASEHOLD_DATABASE"] = uri();
-    if (!env.contains("LEASEHOLD_SWEEP_INTERVAL")) env["LEASEHOLD_SWEEP_INTERVAL"] = "200ms";
+    if (!env.contains("LEASEHOLD_ROUND_INTERVAL")) env["LEASEHOLD_ROUND_INTERVAL"] = "200ms";
     return Leaseholdd(LEASEHOLDD, std::move(arguments), std::move(env));
   }
   static Finished once(std::vector<std::string> arguments) {

@@ -24,7 +24,7 @@ TEST_P(FileReloadTest, AReloadThatAddsAFileThatCanNotBeOpenedStopsNothing) {
   const std::string path = (dir.path() / "conf").string();
   const auto write = [&](const std::string& more) {
     std::ofstream(path)
-        << "listen = 127.0.0.1:0\nsweep-interval = 100ms\n[queue alpha]\ndatabase = " << uri()
+        << "listen = 127.0.0.1:0\nround-interval = 100ms\n[queue alpha]\ndatabase = " << uri()
         << "\n"
         << more;
   };
@@ -45,7 +45,7 @@ TEST_P(FileReloadTest, AReloadThatAddsAFileThatCanNotBeOpenedStopsNothing) {
 TEST_P(ServerReloadTest, AReloadLetsGoOfConnectionsAndOfWhatWasSeen) {
   const std::string path = (dir.path() / "conf").string();
   const auto write = [&](const std::string& database) {
-    std::ofstream(path) << "listen = 127.0.0.1:0\nsweep-interval = 100ms\n[queue q]\ndatabase = "
+    std::ofstream(path) << "listen = 127.0.0.1:0\nround-interval = 100ms\n[queue q]\ndatabase = "
                         << database << "\n";
   };
   const auto connections = [] {
@@ -73,7 +73,7 @@ TEST_P(DaemonReloadTest, SighupReloadsAndAnInvalidConfigChangesNothing) {
   const std::string path = (dir.path() / "conf").string();
   const auto write = [&](const std::string& queues) {
     std::ofstream(path) << "listen = 127.0.0.1:0\ndatabase = " << uri()
-                        << "\nsweep-interval = 100ms\n"
+                        << "\nround-interval = 100ms\n"
                         << queues;
   };
   write(alpha);
@@ -86,22 +86,25 @@ TEST_P(DaemonReloadTest, SighupReloadsAndAnInvalidConfigChangesNothing) {
       "leasehold_recovered_tasks_total{queue=\"alpha\",outcome=\"requeued\"}";
   EXPECT_TRUE(eventually([&] { return daemon.metric(requeued) == 1; }, patience));
 
-  write(alpha + "sweep-interval = soon\n");
+  write(alpha + "round-interval = soon\n");
   daemon.process().kill(SIGHUP);
   EXPECT_TRUE(eventually(
       [&] { return daemon.logged("configuration refused, the old one stays") == 1; }, patience));
-  EXPECT_TRUE(contains(daemon.log(), "conf:6: sweep-interval of \"soon\"")) << daemon.log();
+  EXPECT_TRUE(contains(daemon.log(),
+                       "conf:6: round-interval must be 50ms to 1h (written like 500ms, 5s, 2m, 1h "
+                       "or 7d), got \"soon\""))
+      << daemon.log();
   EXPECT_EQ(daemon.metric("leasehold_config_reloads_total{outcome=\"refused\"}"), 1);
   wait_for_round(daemon, "alpha");
 
   // One queue more, and another interval for the first: it keeps its totals.
-  write(alpha + "sweep-interval = 150ms\n" + beta);
+  write(alpha + "round-interval = 150ms\n" + beta);
   daemon.process().kill(SIGHUP);
   EXPECT_TRUE(eventually([&] { return daemon.logged("configuration reloaded") == 1; }, patience));
   wait_for_round(daemon, "beta");
   wait_for_round(daemon, "alpha");
   EXPECT_EQ(daemon.metric(requeued), 1);
-  EXPECT_EQ(daemon.status().at("queues").at(0).at("sweep_interval_s"), 0.15);
+  EXPECT_EQ(daemon.status().at("queues").at(0).at("round_interval_s"), 0.15);
   EXPECT_EQ(daemon.metric("leasehold_config_reloads_total{outcome=\"accepted\"}"), 1);
 
   // A queue less, and other logs.

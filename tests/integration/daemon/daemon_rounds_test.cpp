@@ -29,7 +29,7 @@ TEST_P(DaemonRoundsTest, ExpiredLeasesAreTakenBackWithinTheSweepIntervalAndASeco
   std::optional<PostgresCanary> canary;
   if (in_postgres()) canary.emplace(uri());
   StallWatch stalls{100ms};
-  auto daemon = start({"--sweep-interval", "500ms"});
+  auto daemon = start({"--round-interval", "500ms"});
   for (int i = 1; i <= 3; ++i) {
     insert_leased(1, 300ms);
     EXPECT_TRUE(eventually([&] { return count_is("pending", i); }, patience));
@@ -91,7 +91,7 @@ TEST_P(DaemonRoundsTest, OnceDoesOneRoundAndSaysWhetherItWorked) {
 TEST_P(FileRoundsTest, MemoryIsRefused) {
   const auto refused = run_leaseholdd(LEASEHOLDD, {"--once", "--database", "sqlite::memory:x"});
   EXPECT_NE(refused.status.code, 0);
-  EXPECT_TRUE(contains(refused.output, "allowed is a file")) << refused.output;
+  EXPECT_TRUE(contains(refused.output, "must be a file")) << refused.output;
 }
 
 TEST_P(FileRoundsTest, AFileThatIsBusyIsTriedAgainAndThatIsCounted) {
@@ -115,7 +115,7 @@ TEST_P(DaemonRoundsTest, ThreeDaemonsTakeEachLeaseBackOnce) {
   std::vector<std::unique_ptr<Leaseholdd>> daemons;
   for (int i = 0; i < 3; ++i) {
     daemons.push_back(std::make_unique<Leaseholdd>(
-        LEASEHOLDD, std::vector<std::string>{"--database", uri(), "--sweep-interval", "50ms"}));
+        LEASEHOLDD, std::vector<std::string>{"--database", uri(), "--round-interval", "50ms"}));
   }
   for (const auto& daemon : daemons) wait_for_round(*daemon);
   insert_expired(tasks);
@@ -174,7 +174,7 @@ TEST_P(ServerRoundsTest, AMountainOfFinishedTasksDoesNotHoldBackRecovery) {
       "BEGIN PERFORM pg_sleep(0.05); RETURN NULL; END $$;"
       "CREATE TRIGGER take_time BEFORE DELETE ON leasehold.tasks "
       "EXECUTE FUNCTION leasehold.take_time()");
-  auto daemon = start({"--sweep-interval", "100ms"});
+  auto daemon = start({"--round-interval", "100ms"});
   EXPECT_TRUE(eventually([&] { return daemon.logged("finished tasks removed") >= 3; }, patience))
       << "in several rounds\n"
       << daemon.log();

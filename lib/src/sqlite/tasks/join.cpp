@@ -4,6 +4,7 @@
 #include "leasehold/sqlite.hpp"
 #include "sqlite/database/callers_connection.hpp"
 #include "sqlite/database/machine_clock.hpp"
+#include "sqlite/database/sqlite_uri.hpp"
 #include "sqlite/tasks/sqlite_task_store.hpp"
 #include "sqlite_task_sql.hpp"
 #include "tasks/queue_core.hpp"
@@ -82,6 +83,12 @@ void fence(sqlite3* transaction, std::string_view resource, FencingToken token) 
                        " was seen");
     }
   });
+}
+
+std::optional<std::string> sqlite_file(std::string_view uri) {
+  auto parsed = sqlite::parse_sqlite_uri(uri);
+  if (!parsed || parsed->kind != sqlite::SqliteUri::Kind::file) return std::nullopt;
+  return std::move(parsed->name);
 }
 
 }  // namespace leasehold::inline v0

@@ -5,13 +5,13 @@
 
 #include "support/quote.hpp"
 
-namespace leasehold::worker {
+namespace leasehold::common {
 
-/// A value for a message, in quotes; not if it looks as if a password were in it, for somebody may
-/// have put a URI in the wrong place.
+/// A value for a message, in quotes. A value that may contain a password is not shown: users put
+/// URIs in the wrong place.
 inline std::string shown(std::string_view value) {
   const bool secret = value.find('@') != value.npos || value.find("password") != value.npos;
   return secret ? "(not shown, it may contain a password)" : in_quotes(value);
 }
 
-}  // namespace leasehold::worker
+}  // namespace leasehold::common

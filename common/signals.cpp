@@ -1,21 +1,21 @@
-#include "signals.hpp"
+#include "common/signals.hpp"
 
 #include <ctime>
 
-namespace leasehold::worker {
+namespace leasehold::common {
 
 Signals::Signals() {
   ::sigemptyset(&set_);
   for (const int signal : {SIGTERM, SIGINT, SIGHUP}) ::sigaddset(&set_, signal);
   ::pthread_sigmask(SIG_BLOCK, &set_, nullptr);
-  // Who hangs up on us is told by the write's error.
+  // A closed connection shows up as an error of the write.
   std::signal(SIGPIPE, SIG_IGN);
 }
 
 int Signals::wait() const {
   while (true) {
     const int signal = ::sigwaitinfo(&set_, nullptr);
-    if (signal > 0) return signal;  // else: interrupted, by a debugger or SIGCONT
+    if (signal > 0) return signal;  // otherwise a debugger or SIGCONT interrupted it
   }
 }
 
@@ -25,4 +25,4 @@ int Signals::wait(std::chrono::milliseconds timeout) const {
   return signal > 0 ? signal : 0;
 }
 
-}  // namespace leasehold::worker
+}  // namespace leasehold::common

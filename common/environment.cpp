@@ -1,10 +1,10 @@
-#include "environment.hpp"
+#include "common/environment.hpp"
 
 #include <unistd.h>
 
 #include <string_view>
 
-namespace leasehold::worker {
+namespace leasehold::common {
 
 Environment our_environment() {
   Environment environment;
@@ -12,11 +12,11 @@ Environment our_environment() {
     const std::string_view text = *entry;
     const auto equals = text.find('=');
     if (!text.starts_with("LEASEHOLD_") || equals == text.npos) continue;
-    // Empty is as good as not there: container tools can not unset a variable.
-    if (equals + 1 < text.size())
-      environment[std::string(text.substr(0, equals))] = text.substr(equals + 1);
+    // An empty variable counts as not set: container tools cannot unset one.
+    if (equals + 1 == text.size()) continue;
+    environment[std::string(text.substr(0, equals))] = text.substr(equals + 1);
   }
   return environment;
 }
 
-}  // namespace leasehold::worker
+}  // namespace leasehold::common
