@@ -1,10 +1,10 @@
--- acquire: takes a lock that nobody has. The lean way, tried first; contend is the other.
+-- acquire: takes a lock that nobody has. It is lean and tried first; contend does the rest.
 --
--- A lock that waiters stand in line for is never free: whoever gives it back hands it to the next.
+-- A lock with waiters is never free: whoever gives it back offers it to the next.
 --
 -- KEYS[1] lock, KEYS[2] fence: see include/line.lua
 -- ARGV[1] value  what to write into the lock; its record says how many ms a new counter is kept
--- ARGV[2] px     ms the key lives: the lease and, after it, the time its record lingers
+-- ARGV[2] px     ms the key lives: the ttl, and then the time that its record lingers
 --
 -- Reply: the token, or nil if the key exists
 local lock, fence = KEYS[1], KEYS[2]
@@ -15,7 +15,7 @@ if not redis.call('SET', lock, value, 'NX', 'PX', px) then
 end
 local token = redis.call('INCR', fence)
 if token == 1 then
-  -- A counter that is missing starts from the clock in µs; see next_token in include/line.lua.
+  -- A missing counter starts from the clock in µs; see seed_token in include/line.lua.
   local clock = redis.call('TIME')
   token = clock[1] * 1000000 + clock[2]
   local keep = string.match(value, '"keep":(%d+)')

@@ -1,29 +1,29 @@
--- contend: takes a lock as far as `mode` allows, confirms a grant that the line brought, or stands
--- in line for it. Repeating it with the same owner is safe and keeps the place in the line.
+-- contend: takes a lock as far as `mode` allows, confirms an offer, or joins the line. Repeating it
+-- with the same owner is safe and keeps the place in the line.
 --
 -- KEYS as in include/line.lua
 -- ARGV[1]  value        what to write into the lock: owner, '=', record
--- ARGV[2]  ttl          ms of the lease
--- ARGV[3]  kind         x: alone; s: shared with others of this kind; p: one of `limit` permits
+-- ARGV[2]  ttl          ms of the grant
+-- ARGV[3]  kind         x: exclusive; s: shared with others of this kind; p: one of `limit` permits
 -- ARGV[4]  limit        number of permits
--- ARGV[5]  mode         free: only a lock without a living lease; silent: also one whose holder
---                       is silent; always: any
+-- ARGV[5]  mode         free: take only a lock that nobody holds; silent: also one whose holder is
+--                       silent; always: from any holder
 -- ARGV[6]  silence      ms without a heartbeat after which a holder counts as silent
 -- ARGV[7]  runner       the caller's, if it may adopt the lock of its earlier incarnation
 -- ARGV[8]  incarnation  the caller's present one
--- ARGV[9]  join         no: do not wait; tail: stand in line; head: before all others
+-- ARGV[9]  join         no: do not wait; tail: wait in line; head: wait before all others
 -- ARGV[10] priority     steps ahead in the line
 -- ARGV[11] place        the place it had before it was evicted; 0 for a new one
--- ARGV[12] resize       yes: `limit` counts from now on; no: only if there is no other
+-- ARGV[12] resize       yes: `limit` counts from now on; no: only if none is stored
 --
--- Reply: {kind, token, value, pttl, s, µs, place, evicted}: value and pttl are of the present or
--- previous holder, s and µs the server's time; kind is
+-- Reply: {kind, token, value, pttl, s, µs, place, evicted}. Value and pttl are those of the present or
+-- previous holder, s and µs the server's time. The kind is
 --   busy     not granted; in the line if it joined; the token is the holder's, 0 if unknown
 --   free     granted; nobody held it
---   handed   granted by the line and now confirmed; value: of the holder that vanished, if any
+--   handed   an offer of the line, now confirmed; value: of the holder that expired, if any
 --   mine     granted before (an earlier reply was lost)
 --   adopted  taken over from the caller's own earlier incarnation, with its token
---   stale    granted; the previous lease had ended without a release
+--   stale    granted; the previous holder had expired without a release
 --   stolen   granted; the previous holder was silent
 --   forced   granted; the previous holder was alive
 --#include line.lua
@@ -41,7 +41,7 @@ local function reply(what, token, previous)
   return {what, token, previous or false, pttl or -2, clock[1], clock[2], place, evicted}
 end
 
--- An exclusive grant gets a token of its own, a shared one that of the last exclusive one.
+-- An exclusive grant gets a new token, a shared one has that of the last exclusive grant.
 local function token_for_grant()
   if kind == 'x' then
     return next_token(value)
@@ -49,7 +49,7 @@ local function token_for_grant()
   return tonumber(redis.call('GET', fence) or seed_token(value))
 end
 
--- The record carries the token from its first heartbeat on; until then it is the counter's.
+-- The record has the token from its first heartbeat on. Until then it is that of the counter.
 local function holders_token(from)
   return field(from, 'token') or tonumber(redis.call('GET', fence) or 0)
 end
@@ -65,17 +65,17 @@ end
 local function grant(what, previous)
   local answer = reply(what, token_for_grant(), previous)
   write_grant()  -- after the token: it keeps the counter of a shared lock alive
-  if what ~= 'handed' then  -- such a one left the line with its grant
+  if what ~= 'handed' then  -- an offer has taken it out of the line already
     forget_waiter(owner)
   end
   if kind ~= 'x' then
-    advance('shared')  -- others may fit in beside it
+    advance('shared')  -- others may fit beside it
   end
   tidy()
   return answer
 end
 
--- Takes the lock away from those who hold it; they are told at once.
+-- Takes the lock away from its holders, and tells them.
 local function oust()
   if holder == 'shared' then
     for _, other in ipairs(redis.call('ZRANGE', holders, 0, -1)) do
@@ -91,7 +91,7 @@ if kind == 'p' then
   redis.call(resize == 'yes' and 'HSET' or 'HSETNX', book, '#limit', limit)
 end
 
--- Something of the caller's own?
+-- Does the caller have a grant or an offer already?
 local mine = holder == 'exclusive' and owner_of(current) == owner and state_of(current)
 if holder == 'shared' then
   local record = redis.call('HGET', book, 'h:' .. owner)
@@ -108,7 +108,7 @@ if mine == '?' then
 end
 
 if holder == 'exclusive' or holder == 'stale' then
-  -- The first of each: the holder's metadata, which comes last, may have such words too.
+  -- The first match counts: the holder's metadata comes last and may contain such words too.
   local same_runner = runner ~= '' and
     string.match(current, '"runner":"([^"]*)"') == runner and
     string.match(current, '"incarnation":"([^"]*)"') ~= incarnation
@@ -146,7 +146,7 @@ local function has_room()
   return room
 end
 
--- Nobody overtakes those who stand in line, except by force.
+-- Nobody overtakes those who wait, except by force.
 local first
 local function is_my_turn()
   first = redis.call('ZRANGE', line, 0, 0)[1]
@@ -155,7 +155,7 @@ end
 
 local room = has_room()
 local my_turn = is_my_turn()
-if room and not my_turn and join == 'no' then  -- it will not be told if only the dead stand there
+if room and not my_turn and join == 'no' then  -- perhaps only crashed processes wait there
   advance(holder, current, pttl)
   holder, current, pttl = settle()
   room, my_turn = has_room(), is_my_turn()
@@ -167,8 +167,8 @@ end
 if join ~= 'no' then
   local known, latest = unpack(redis.call('HMGET', book, 'w:' .. owner, '#seq'))
   if not known then
-    -- A new line counts on from the clock: so whoever stood in an earlier one, and could not be
-    -- told, comes back to it before those who came later.
+    -- A new line starts counting from the clock, so that a waiter of an earlier line that comes back
+    -- still stands before those who came later.
     latest = tonumber(latest or now)
     if place == 0 then
       place = latest + 1
@@ -183,7 +183,7 @@ if join ~= 'no' then
       place = place, value = value}))
     keep_line()
     if not first and holder == 'exclusive' and client_of(current) then
-      tell(client_of(current), 'awaited ' .. owner_of(current))  -- it shall not try release first
+      tell(client_of(current), 'awaited ' .. owner_of(current))  -- so that it does not try release.lua first
     end
   else
     place = unpack_waiter(known).place
@@ -192,7 +192,7 @@ if join ~= 'no' then
     end
   end
   calling = owner
-  if room or kind == 'p' then  -- a larger number of permits makes room for those who wait
+  if room or kind == 'p' then  -- more permits than before make room for waiters
     advance(holder, current, pttl)
     holder, current, pttl = settle()
   end

@@ -1,8 +1,8 @@
--- downgrade: turns an exclusive lease into a shared one, without a gap. Repeating it is safe.
+-- downgrade: turns an exclusive grant into a shared one, without a gap. Repeating it is safe.
 --
 -- KEYS as in include/line.lua
 -- ARGV[1] value  the owner (32 hex digits), '=', and its record, with the token
--- ARGV[2] ttl    ms of the lease from now
+-- ARGV[2] ttl    ms of the grant from now
 --
 -- Reply: 1 done, 0 the key is gone, -1 somebody else holds it
 --#include line.lua
@@ -21,7 +21,7 @@ end
 if owner_of(current) ~= owner then
   return -1
 end
--- Readers that come in beside it get its token, even if the counter has expired meanwhile.
+-- Readers beside it get its token, even if the counter has expired.
 redis.call('SET', fence, string.format('%.0f', field(value, 'token')), 'NX', 'PX', ttl)
 add_holder(owner, '=', value, ttl)
 advance('shared')

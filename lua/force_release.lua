@@ -1,5 +1,5 @@
--- force_release: takes a lock away from whoever holds it; they are told at once, and the next in
--- line gets it.
+-- force_release: takes a lock away from its holders, tells them, and offers the lock to the next in
+-- line.
 --
 -- KEYS as in include/line.lua
 --

@@ -1,5 +1,5 @@
--- leave: gives a lock back if it is still the caller's, takes it out of the line if it waits
--- there, and hands the lock to the next in line. Repeating it is safe.
+-- leave: gives back what the caller has, a grant, an offer or a place in the line, and offers the lock
+-- to the next in line. Repeating it is safe.
 --
 -- KEYS as in include/line.lua
 -- ARGV[1] owner  32 hex digits
@@ -13,7 +13,7 @@ end
 --#include line.lua
 local owner = ARGV[1]
 
-if holds_it then  -- so it neither waits nor is there anything that it has not confirmed
+if holds_it then  -- so it has neither a place in the line nor an offer
   local next_holder = advance(nil)
   if not next_holder then
     redis.call('DEL', lock)

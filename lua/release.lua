@@ -1,10 +1,10 @@
--- release: gives back a lock that is the caller's alone and that nobody waits for. The lean way, tried
--- first; leave is the other.
+-- release: gives back an exclusive lock of the caller that nobody waits for. It is lean and tried
+-- first; leave does the rest.
 --
 -- KEYS[1] lock, KEYS[2] line: see include/line.lua
 -- ARGV[1] held  how the lock's value begins if it is the caller's: its owner, '='
 --
--- Reply: 1, or nil if it is not so, and nothing was done
+-- Reply: 1; nil if that does not apply, and nothing was done
 local lock, line = KEYS[1], KEYS[2]
 local held = ARGV[1]
 

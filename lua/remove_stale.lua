@@ -1,8 +1,8 @@
--- remove_stale: removes the record of a holder that vanished, if it is still that one.
+-- remove_stale: removes the record of a holder that expired, if it is still the same.
 --
 -- KEYS[1] lock
 -- ARGV[1] owner   32 hex digits, of the record that was seen
--- ARGV[2] linger  ms that records linger after the lease, as that record says
+-- ARGV[2] linger  ms that the record lingers after the grant, as it says itself
 --
 -- Reply: 1 removed, 0 not
 local lock = KEYS[1]
@@ -14,6 +14,6 @@ if not current or string.sub(current, 1, 32) ~= owner then
 end
 local pttl = redis.call('PTTL', lock)
 if pttl < 0 or pttl > linger then
-  return 0 -- renewed meanwhile
+  return 0  -- renewed since then
 end
 return redis.call('DEL', lock)

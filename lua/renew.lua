@@ -1,5 +1,5 @@
--- renew: prolongs a lease that is still the caller's. Never brings back a key that is gone.
--- Repeating it is safe.
+-- renew: prolongs a grant that is still the caller's. Never brings back a key that is gone. Repeating
+-- it is safe.
 --
 -- KEYS[1] lock
 -- ARGV[1] value  the owner (32 hex digits), '=', and its record, counted up by one heartbeat

@@ -1,9 +1,8 @@
--- renew_shared: prolongs the lease of one shared holder that is still there.
--- Repeating it is safe.
+-- renew_shared: prolongs the grant of a shared holder that is still there. Repeating it is safe.
 --
 -- KEYS as in include/line.lua
 -- ARGV[1] value  the owner (32 hex digits), '=', and its record, counted up by one heartbeat
--- ARGV[2] ttl    ms of the lease from now
+-- ARGV[2] ttl    ms of the grant from now
 --
 -- Reply: 1 renewed, 0 it is not among the holders, -1 somebody else holds the lock
 --#include line.lua
@@ -13,7 +12,7 @@ local owner = owner_of(value)
 if not redis.call('ZSCORE', holders, owner) then
   return 0
 end
--- If the lock's key was deleted from outside, whoever has it now must not be overwritten.
+-- If the lock's key was deleted from outside, a new holder must not be overwritten.
 local current = redis.call('GET', lock)
 if not current or owner_of(current) ~= nobody then
   redis.call('ZREM', holders, owner)

@@ -1,5 +1,5 @@
--- resize: changes the number of permits of a semaphore that is in use; waiters that fit in now are
--- let in. Of one that nobody uses nothing is remembered: the next acquire brings its number along.
+-- resize: changes the number of permits of a semaphore that is in use, and lets in waiters that fit
+-- now. The number of an unused semaphore is not stored: the next acquire brings its own.
 --
 -- KEYS as in include/line.lua
 -- ARGV[1] limit  number of permits

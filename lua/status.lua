@@ -1,10 +1,10 @@
--- status: who holds a lock, and who waits for it. Changes nothing.
+-- status: tells who holds a lock and who waits for it. Changes nothing.
 --
 -- KEYS as in include/line.lua
 -- ARGV[1] detail  1: with the shared holders and the waiters, 0: only how many
 --
 -- Reply: {value, its pttl, the counter or '0', s, µs, number of shared holders, of waiters,
---         [owner, record, end of lease in ms, ...], [waiter as in the book, ...]}, or nil if free;
+--         [owner, record, end of grant in ms, ...], [waiter as in the book, ...]}, or nil if free;
 -- s and µs are the server's time
 local lock, fence, line, book, holders = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
 

@@ -1,5 +1,5 @@
--- verify: whether a holder still has its lock, alone or beside others. If the lock's key was deleted
--- from outside, what is left of a shared holder goes too: it must not count beside later ones.
+-- verify: tells whether a holder still has its lock, exclusively or shared. If the lock's key was
+-- deleted from outside, also removes what is left of a shared holder, which must not count any more.
 --
 -- KEYS[1] lock, KEYS[2] holders, KEYS[3] book: see include/line.lua
 -- ARGV[1] owner  32 hex digits

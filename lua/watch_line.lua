@@ -1,13 +1,13 @@
--- watch_line: what a process that waits for a lock does once a second, for all its waiters: sees
--- that neither a holder that vanished nor a waiter that froze keeps the line from moving, and that
--- its own waiters still stand in it.
+-- watch_line: called once a second by a client that waits for a lock, for all its waiters. Keeps the
+-- line moving if a holder has expired or a waiter hangs, and tells whether the client's own waiters
+-- still stand in it.
 --
 -- KEYS as in include/line.lua
--- ARGV[1] owner  one waiter of the process: the one that looked longest ago
+-- ARGV[1] owner  the waiter of the client that asked longest ago
 --
--- Reply: {1 if that waiter still stands in line or was granted the lock, 0 if the waiters of the
---         process have to look, ms until the present lease or claim ends or the head of the line has
---         to have answered, -1 if never, evicted}
+-- Reply: {1 if that waiter still stands in line or was offered the lock, 0 if the waiters of the client
+--         have to ask again; ms until the present grant or offer ends, or the head of the line must
+--         have answered, -1 if never; evicted}
 --#include line.lua
 local owner = ARGV[1]
 

@@ -1,17 +1,17 @@
 -- Included by the scripts that touch the waiting line. What they share:
 --
--- KEYS[1] lock     string: owner (32 hex digits), state, then the holder's record as JSON; the key
---                  outlives the lease by record.linger ms. State '=': held. '?': granted to a
---                  waiter that has not confirmed yet. An owner of zeros: held by `holders`.
+-- KEYS[1] lock     string: owner (32 hex digits), state, then the holder's record as JSON. The key
+--                  outlives the grant by record.linger ms. State '=': held. '?': an offer to a
+--                  waiter that has not confirmed it yet. An owner of zeros: held by `holders`.
 -- KEYS[2] fence    counter: the token of the latest exclusive grant; expires
 -- KEYS[3] line     sorted set: owners of waiters; the lowest score is next
 -- KEYS[4] book     hash: w:<owner> a waiter, h:<owner> state and record of a shared holder,
---                  p:<owner> when the key of a holder that vanished would have gone, server ms,
---                  and its value: left to this waiter, which was granted the lock,
---                  a:<owner> times that this waiter was asked for a sign of life since the last
+--                  p:<owner> for a waiter that has an offer: when the key of the holder that
+--                  expired before it would have gone, server ms, and the value of that key,
+--                  a:<owner> how often this waiter was asked for a sign of life since its last
 --                  one, and when, server ms,
 --                  #seq the latest place in the line, #limit the number of permits
--- KEYS[5] holders  sorted set: owners of shared holders by the end of their lease, server ms
+-- KEYS[5] holders  sorted set: owners of shared holders by the end of their grant, server ms
 local lock, fence, line, book, holders = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
 
 -- The first four are those of lib/src/locks/line_rules.hpp, which explains them. Times are in ms.
@@ -33,9 +33,9 @@ local function state_of(value) return string.sub(value, 33, 33) end
 local function field(value, name) return tonumber(string.match(value, '"' .. name .. '":(%d+)')) end
 local function client_of(value) return string.match(value, '"client":"(%x+)"') end
 
--- A counter that is missing starts from the clock in µs. It grows by one a grant, the clock by a
--- million a second: so a counter that expired, or was lost with all data, never goes back.
--- `value`, of the lock that it is for, says how long it is kept.
+-- A missing counter starts from the clock in µs. It grows by one with each grant, the clock by a
+-- million a second: so it never goes back, even if it expired or all data was lost. The `value` of the
+-- lock says how long it is kept.
 local function seed_token(value)
   local token = clock[1] * 1000000 + clock[2]
   redis.call('SET', fence, string.format('%.0f', token), 'PX', field(value, 'keep'))
@@ -47,7 +47,7 @@ local function next_token(value)
   return token == 1 and seed_token(value) or token
 end
 
--- Keys live at least this long from now.
+-- Makes keys live at least this long from now.
 local function live(ms, ...)
   for _, key in ipairs({...}) do
     local left = redis.call('PTTL', key)
@@ -57,12 +57,13 @@ local function live(ms, ...)
   end
 end
 
+-- Sends a message, a word and an owner as in lib/src/locks/lock_message.hpp. False if nobody listens.
 local function tell(client, message)
   return redis.call('PUBLISH', 'lh:client:' .. client, message) > 0
 end
 
--- For a holder whose lock goes away under it; `held` is its state and record. A waiter that has not
--- confirmed yet has lost nothing: it is told to look again. What was left to it has found an end.
+-- Removes a holder and tells it `what` has happened; `held` is its state and record. A waiter that
+-- only had an offer has lost nothing: it is told to ask again.
 local function dismiss(owner, held, what)
   redis.call('HDEL', book, 'h:' .. owner, 'p:' .. owner)
   local client = held and client_of(held)
@@ -71,7 +72,7 @@ local function dismiss(owner, held, what)
   end
 end
 
--- A waiter as it stands in the book.
+-- A waiter as the book has it.
 local function pack_waiter(w)
   return table.concat({w.client, w.kind, w.limit, w.priority, w.since, w.place, w.value}, ' ')
 end
@@ -93,15 +94,15 @@ local function forget_waiter(owner)
   redis.call('HDEL', book, 'w:' .. owner, 'a:' .. owner)
 end
 
--- The keys of a line in which somebody stands live on. Looked at often, so written seldom.
+-- Keeps the keys of a line alive. Called often, so it seldom writes.
 local function keep_line()
   if redis.call('PTTL', line) < idle_time / 2 then
     live(idle_time, line, book)
   end
 end
 
--- A process that does not listen, or did not confirm in time, is dead or frozen: none of its
--- waiters may hold up the line. If it lives after all, it comes back to its places by itself.
+-- A client that does not listen, or did not confirm in time, has crashed or hangs. None of its waiters
+-- may hold up the line. If it comes back to life, they return to their places by themselves.
 local function evict_client(client)
   for _, owner in ipairs(redis.call('ZRANGE', line, 0, -1)) do
     local w = waiter_of(owner)
@@ -112,8 +113,8 @@ local function evict_client(client)
   end
 end
 
--- What a holder that vanished left: kept for the waiter that is granted the lock after it, so that
--- whoever confirms in the end, that one or a later one, learns of the unclean end.
+-- Keeps the record of a holder that expired with the offer that follows it, so that the waiter that
+-- confirms in the end, this one or a later one, learns of the unclean end.
 local function leave_to(owner, value, pttl)
   redis.call('HSET', book, 'p:' .. owner, string.format('%.0f ', now + pttl) .. value)
 end
@@ -128,7 +129,7 @@ local function inherit(owner)
   return value, math.max(1, gone_at - now)
 end
 
--- Takes back a grant that was not confirmed: everything is as it was before.
+-- Takes back an offer that was not confirmed: everything is as it was before.
 local function take_back(owner)
   local value, pttl = inherit(owner)
   if value then
@@ -139,10 +140,10 @@ local function take_back(owner)
   return nil
 end
 
--- What holds the lock now, after everything that has lapsed was dealt with:
+-- Removes what has lapsed and returns what holds the lock now:
 --   nil            nothing
---   'exclusive'    a lease or a claim that lives; value and pttl are its
---   'stale'        a lease that ended without a release; value and pttl are its
+--   'exclusive'    a living grant or offer, with its value and pttl
+--   'stale'        a grant that expired without a release, with its value and pttl
 --   'shared'       living shared holders
 local function settle()
   local value = redis.call('GET', lock)
@@ -179,7 +180,7 @@ local function settle()
     return 'exclusive', value, pttl
   end
   if state_of(value) == '?' then
-    evicted = evicted + 1  -- the one that did not confirm; it left the line with the grant
+    evicted = evicted + 1  -- the one that did not confirm; the offer took it out of the line
     evict_client(client_of(value))
     return take_back(owner_of(value))
   end
@@ -190,23 +191,22 @@ local function limit_of(w)
   return w.kind == 's' and math.huge or tonumber(redis.call('HGET', book, '#limit') or w.limit)
 end
 
--- Makes `owner` one of the shared holders. `state` as in the lock's value. While there are any, the
--- counter does not expire: who comes in beside them must not outrank them.
-local function add_holder(owner, state, value, lease_ms)
+-- Makes `owner` one of the shared holders for `ttl` ms; `state` as in the lock's value. The counter
+-- lives as long as they do, because a later shared holder must not outrank them.
+local function add_holder(owner, state, value, ttl)
   local linger = field(value, 'linger') or 0
-  redis.call('ZADD', holders, now + lease_ms, owner)
+  redis.call('ZADD', holders, now + ttl, owner)
   redis.call('HSET', book, 'h:' .. owner, state .. string.sub(value, 34))
   local marker = redis.call('GET', lock)
   if not marker or owner_of(marker) ~= nobody then
-    redis.call('SET', lock, nobody .. '={"linger":' .. linger .. '}', 'PX', lease_ms + linger)
+    redis.call('SET', lock, nobody .. '={"linger":' .. linger .. '}', 'PX', ttl + linger)
   end
-  live(lease_ms + linger, lock, fence, book, holders)
+  live(ttl + linger, lock, fence, book, holders)
 end
 
--- While others share the lock, a waiter at the head that wants it alone keeps out those behind it:
--- it must not be dead or frozen. Its process shows that it lives by each call for this lock; one
--- that was silent is asked, and once more if it does not answer: whoever asked may have been frozen
--- itself.
+-- While others share the lock, a waiter at the head that wants it exclusively keeps out those behind
+-- it, so its client must be alive. Each call for this lock is a sign of life; a client that was silent
+-- is asked for one.
 local function note_life(owner)
   redis.call('HSET', book, 'a:' .. owner, string.format('0 %.0f', now))
 end
@@ -224,7 +224,7 @@ local function shows_life(owner, w)
     note_life(owner)
     return true
   end
-  if redis.call('ZCARD', line) == 1 then  -- it is in nobody's way
+  if redis.call('ZCARD', line) == 1 then  -- nobody waits behind it
     return true
   end
   if asked == most_questions or not tell(w.client, 'granted ' .. owner) then
@@ -235,9 +235,9 @@ local function shows_life(owner, w)
   return true
 end
 
--- Grants to as many of the next waiters as there is room for and tells each. A waiter that nobody
--- listens for is evicted. `holder`, `left_behind` and its pttl come from settle(); returns what holds
--- the lock then.
+-- Offers the lock to as many of the next waiters as there is room for, and tells each. Evicts waiters
+-- whose client does not listen. `holder`, `left_behind` and its pttl come from settle(). Returns what
+-- holds the lock then.
 local function advance(holder, left_behind, its_pttl)
   if holder ~= 'stale' then
     left_behind = nil
@@ -278,7 +278,7 @@ local function advance(holder, left_behind, its_pttl)
   return holder
 end
 
--- Leaves no key behind that nobody needs.
+-- Removes the book if nobody needs it any more.
 local function tidy()
   if redis.call('EXISTS', line) == 0 and redis.call('EXISTS', holders) == 0 then
     local value = redis.call('GET', lock)

@@ -116,7 +116,7 @@ AcquireRequest AcquireCall::make_request() {
   request.kind = wish_.kind;
   request.permits = wish_.permits;
   if (holder_ || seat_) request.attempt = Attempt::later;
-  if (seat_ || (waits_in_line() && !attempts_.is_over())) {
+  if (waits_in_line() && attempts_.may_wait()) {
     request.join = options_.queueing == Queueing::barging ? Join::head : Join::tail;
     if (!seat_) request.before_joining = [this] { sit_down(); };
   }

@@ -60,6 +60,8 @@ class Attempts {
   bool sleep(std::chrono::milliseconds time);
 
   Deadline deadline() const noexcept { return deadline_; }
+  /// Whether there was any time to wait at the start. Reads no clock.
+  bool may_wait() const noexcept { return deadline_ > started_; }
   bool is_over() const { return time_left(deadline_) <= std::chrono::milliseconds{0}; }
   std::chrono::microseconds elapsed() const;
 

@@ -2,22 +2,6 @@
 
 namespace leasehold::inline v0 {
 
-std::string_view message_word(LockMessage::Type type) noexcept {
-  switch (type) {
-    case LockMessage::Type::granted:
-      return "granted";
-    case LockMessage::Type::taken:
-      return "taken";
-    case LockMessage::Type::vanished:
-      return "vanished";
-    case LockMessage::Type::awaited:
-      return "awaited";
-    case LockMessage::Type::reset:
-      break;
-  }
-  return {};
-}
-
 std::string to_text(const LockMessage& message) {
   std::string text(message_word(message.type));
   text += ' ';

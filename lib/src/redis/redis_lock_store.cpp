@@ -43,6 +43,16 @@ constexpr long script_constant(std::string_view script, std::string_view name) {
   return -1;
 }
 
+/// Whether a script publishes messages of this type.
+constexpr bool publishes(std::string_view script, LockMessage::Type type) {
+  const std::string_view word = message_word(type);
+  for (auto at = script.find(word); at != script.npos; at = script.find(word, at + 1)) {
+    const char next = script[at + word.size()];
+    if (at > 0 && script[at - 1] == '\'' && (next == '\'' || next == ' ')) return true;
+  }
+  return false;
+}
+
 // The scripts and the embedded store run their lines by the same numbers.
 constexpr std::string_view line_script = lua::watch_line.text;
 static_assert(script_constant(line_script, "time_to_confirm") ==
@@ -52,6 +62,12 @@ static_assert(script_constant(line_script, "time_to_answer") ==
 static_assert(script_constant(line_script, "most_questions") == line_rules::most_questions * 1'000);
 static_assert(script_constant(line_script, "overtake") ==
               static_cast<long>(line_rules::overtake * 1'000 + 0.5));
+
+// They send the same messages, too.
+static_assert(publishes(line_script, LockMessage::Type::granted));
+static_assert(publishes(lua::contend.text, LockMessage::Type::taken));
+static_assert(publishes(lua::contend.text, LockMessage::Type::awaited));
+static_assert(publishes(lua::force_release.text, LockMessage::Type::vanished));
 
 /// Nobody holds the lock. All that is left is an offer that was not confirmed in time, or the
 /// marker of a shared lock whose holders are gone.

@@ -1,7 +1,7 @@
--- Those who hold a lock, were granted it, or vanished with it.
+-- Grants and offers.
 
 -- name: holders
--- Those who hold a lock, were granted it, or vanished with it.
+-- All who hold a lock, have an offer, or have expired with it.
 --   ?1 name
 SELECT owner, state, kind, client, runner, incarnation, about, metadata, ttl, every, granted, ends, gone,
        renewals, token
@@ -16,13 +16,13 @@ INSERT INTO lock_claims (name, state, owner, kind, client, runner, incarnation, 
 VALUES (?1, 'held', ?2, ?13, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?11 + ?8, ?11 + ?8 + ?10, ?12, ?14)
 
 -- name: grant
--- Gives the lock to one who waits, until it confirms or the time to do so ends.
+-- Offers the lock to a waiter, which has to confirm before the end.
 -- ?1 name, ?2 owner, ?3 now, ?4 end
 UPDATE lock_claims SET state = 'granted', granted = ?3, ends = ?4, gone = ?4, renewals = 0, version = version + 1
 WHERE name = ?1 AND state = 'waiting' AND owner = ?2
 
 -- name: renew
--- Prolongs a lease that nobody else has taken over.
+-- Prolongs an exclusive grant, unless somebody else has the lock now.
 --   ?1 name, ?2 owner, ?3 now, ?4 ttl, ?5 every,
 -- ?6 linger, ?7 renewals, ?8 metadata
 UPDATE lock_claims SET ends = ?3 + ?4, gone = ?3 + ?4 + ?6, ttl = ?4, every = ?5, linger = ?6, renewals = ?7,
@@ -31,19 +31,19 @@ WHERE name = ?1 AND state = 'held' AND owner = ?2 AND kind = 'x' AND gone > ?3
   AND NOT EXISTS (SELECT 1 FROM lock_claims WHERE name = ?1 AND state < 'waiting' AND owner <> ?2)
 
 -- name: renew_shared
--- Prolongs the lease of one of several holders. Values as in renew.
+-- Prolongs a shared grant. Values as in renew.
 UPDATE lock_claims SET ends = ?3 + ?4, gone = ?3 + ?4 + ?6, ttl = ?4, every = ?5, linger = ?6, renewals = ?7,
                        metadata = ?8, version = version + 1
 WHERE name = ?1 AND state = 'held' AND owner = ?2 AND kind <> 'x'
 
 -- name: downgrade
--- Makes an exclusive lease a shared one. Values as in renew.
+-- Turns an exclusive grant into a shared one. Values as in renew.
 UPDATE lock_claims SET kind = 's', ends = ?3 + ?4, gone = ?3 + ?4 + ?6, ttl = ?4, every = ?5, linger = ?6,
                        renewals = ?7, metadata = ?8, version = version + 1
 WHERE name = ?1 AND state = 'held' AND owner = ?2
 
 -- name: release_alone
--- Gives back a lock that nobody else has anything to do with.
+-- Gives back an exclusive lock that nobody waits for.
 --   ?1 name, ?2 owner
 DELETE FROM lock_claims
 WHERE name = ?1 AND state = 'held' AND owner = ?2 AND kind = 'x'
@@ -54,7 +54,7 @@ WHERE name = ?1 AND state = 'held' AND owner = ?2 AND kind = 'x'
 DELETE FROM lock_claims WHERE name = ?1 AND state < 'waiting' AND owner = ?2
 
 -- name: names
--- A page of the locks that somebody holds or vanished with.
+-- A page of the locks that somebody holds or has expired with.
 --   ?1 the last name of the page before,
 -- ?2 pattern, ?3 how many
 SELECT DISTINCT name FROM lock_claims WHERE name > ?1 AND state < 'waiting' AND name GLOB ?2

@@ -5,16 +5,16 @@
 SELECT id, message FROM lock_messages WHERE id > ?1 AND client = ?2 ORDER BY id
 
 -- name: newest_message
--- Its id; null if there is none.
+-- The id of the newest message; NULL if there is none.
 SELECT max(id) FROM lock_messages
 
 -- name: post
--- Leaves word for a client of another process.
+-- Sends a message to a client of another process.
 --   ?1 now, ?2 client, ?3 message
 INSERT INTO lock_messages (at, client, message) VALUES (?1, ?2, ?3)
 
 -- name: forget_messages
--- With each that is written the two oldest go if they are old enough.
+-- Removes the two oldest messages if they are old enough. Run with each message that is written.
 --   ?1 before when
 DELETE FROM lock_messages
 WHERE id IN (SELECT id FROM lock_messages ORDER BY id LIMIT 2) AND at < ?1

@@ -1,23 +1,23 @@
--- What is remembered of a name: its last fencing token, permits, and the last place in its line.
+-- What is remembered about a name: its latest token, its permits, and the latest place in its line.
 
 -- name: token
--- What is remembered of a name.
+-- All of it.
 --   ?1 name
 SELECT token, permits, place FROM lock_tokens WHERE name = ?1
 
 -- name: free_token
--- A row with the latest token, or NULL, if nobody has or waits for the lock; else none.
+-- One row with the latest token, or NULL, if nobody has the lock or waits for it; otherwise no row.
 --   ?1 name
 SELECT (SELECT token FROM lock_tokens WHERE name = ?1)
 WHERE NOT EXISTS (SELECT 1 FROM lock_claims WHERE name = ?1)
 
 -- name: first_token
--- The same for a new name.
+-- Remembers the token of a new name.
 --   ?1 name, ?2 token
 INSERT INTO lock_tokens (name, token) VALUES (?1, ?2)
 
 -- name: keep_token
--- Makes sure that a token is remembered of a known name.
+-- Remembers the token of a known name.
 --   ?1 name, ?2 token
 UPDATE lock_tokens SET token = max(token, ?2) WHERE name = ?1
 
@@ -30,7 +30,7 @@ INSERT INTO lock_tokens (name, permits) VALUES (?1, ?2) ON CONFLICT (name) DO UP
 INSERT INTO lock_tokens (name, place) VALUES (?1, ?2) ON CONFLICT (name) DO UPDATE SET place = ?2
 
 -- name: tidy
--- Forgets what only those who share a lock or wait for it needed.
+-- Removes what only shared holders and waiters needed.
 --   ?1 name
 UPDATE lock_tokens SET permits = NULL, place = NULL
 WHERE name = ?1 AND (permits IS NOT NULL OR place IS NOT NULL)

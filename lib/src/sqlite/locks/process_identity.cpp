@@ -14,7 +14,7 @@
 namespace leasehold::inline v0::sqlite {
 namespace {
 
-/// In which pids are counted: the same number is another process in another container.
+/// The same pid is another process in another container.
 std::string pid_namespace() {
   std::array<char, 64> target{};
   const auto size = readlink("/proc/self/ns/pid", target.data(), target.size());
@@ -51,7 +51,7 @@ std::string process_identity() {
 }
 
 bool has_ended(std::string_view identity) {
-  // Remembered, but not by a child of fork(): its parent is another process.
+  // Remembered per process: a child of fork() must not take its parent for itself.
   struct Self {
     pid_t pid = 0;
     std::string space;

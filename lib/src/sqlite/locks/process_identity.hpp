@@ -7,11 +7,11 @@
 
 namespace leasehold::inline v0::sqlite {
 
-/// Names this process among all of the machine, those that had its pid before included.
+/// Identifies this process on this machine, even among those that had its pid before.
 LEASEHOLD_INTERNAL_API std::string process_identity();
 
-/// Whether the process of that name has certainly ended. One that we cannot see, as in another
-/// container, may live.
+/// Whether that process has certainly ended. A process that we cannot see, such as one in another
+/// container, may be alive.
 LEASEHOLD_INTERNAL_API bool has_ended(std::string_view process_identity);
 
 }  // namespace leasehold::inline v0::sqlite
