@@ -11,7 +11,9 @@
 namespace leasehold {
 namespace {
 
+using namespace std::chrono_literals;
 using std::chrono::steady_clock;
+using testing::eventually;
 using testing::KeptLog;
 using testing::Signal;
 

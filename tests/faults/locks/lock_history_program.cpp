@@ -23,7 +23,7 @@ int main(int argc, char** argv) {
 
     std::stop_source stop;
     auto work = std::async(std::launch::async,
-                           [&] { leasehold::harness::run(workload, stop.get_token()); });
+                           [&] { leasehold::testing::run(workload, stop.get_token()); });
     for (std::string line; std::getline(std::cin, line);) {
     }
     stop.request_stop();
