@@ -1,4 +1,4 @@
-// How fast the embedded stores are, compared with SQLite by hand doing the least.
+// The speed of the embedded stores, compared with minimal code that uses SQLite directly.
 #include <exception>
 #include <functional>
 #include <iostream>

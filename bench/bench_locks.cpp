@@ -1,4 +1,4 @@
-// How fast locks are, compared with talking to Redis by hand.
+// The speed of locks, compared with minimal code that uses Redis directly.
 #include <exception>
 #include <functional>
 #include <iostream>

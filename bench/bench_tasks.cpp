@@ -1,4 +1,4 @@
-// How fast task leases are, compared with talking to PostgreSQL by hand.
+// The speed of task leases, compared with minimal code that uses PostgreSQL directly.
 #include <exception>
 #include <functional>
 #include <iostream>
@@ -50,7 +50,7 @@ int main(int argc, char** argv) {
   for (const Case& one : cases()) names.push_back(one.name);
   leasehold::bench::Options defaults;
   defaults.time = std::chrono::seconds{16};
-  defaults.slice = std::chrono::seconds{1};  // pgbench knows no less
+  defaults.slice = std::chrono::seconds{1};  // the shortest run of pgbench
   const auto options = leasehold::bench::parse_options(argc, argv, names, defaults);
   try {
     run(options);

@@ -8,7 +8,7 @@
 
 namespace leasehold::bench {
 
-/// Seconds of processor time that a process has used: in itself and in the kernel for it.
+/// The processor time that a process has used, in user and kernel mode, in seconds.
 inline double cpu_seconds(pid_t process) {
   clockid_t clock{};
   timespec used{};

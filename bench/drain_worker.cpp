@@ -2,8 +2,8 @@
 //
 //   drain_worker URI CONCURRENCY
 //
-// Says "ready", begins at the first line it reads, and at the second says how many tasks it has
-// completed and ends.
+// Prints "ready", starts at the first line of its input, and at the second line prints how many
+// tasks it has completed and ends.
 #include <iostream>
 #include <leasehold/tasks.hpp>
 #include <string>

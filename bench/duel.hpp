@@ -13,10 +13,10 @@
 
 namespace leasehold::bench {
 
-/// Does something once, or a few times; returns how often.
+/// Does something once or several times, and returns how often.
 using Step = std::function<std::size_t()>;
 
-/// What was done in some time.
+/// How much was done, and in what time.
 struct Work {
   double operations = 0;
   double seconds = 0;
@@ -34,7 +34,7 @@ class Crew {
   Crew(const Crew&) = delete;
   Crew& operator=(const Crew&) = delete;
 
-  /// Throws what a step threw.
+  /// Rethrows the exception of a step.
   Work run(std::chrono::milliseconds slice);
 
  private:
@@ -56,7 +56,7 @@ struct Duel {
   double ratio = 0;  ///< median over the rounds
 };
 
-/// Runs both in turns, so that whatever else the machine does hits both. One side of a slice.
+/// Runs both in turns, so that any other load on the machine affects both.
 using Slice = std::function<Work(std::chrono::milliseconds)>;
 Duel fight(const Options& options, const std::string& name, Progress& progress, const Slice& ours,
            const Slice& reference);

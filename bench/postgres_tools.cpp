@@ -13,7 +13,7 @@ using std::chrono::milliseconds;
 using std::chrono::seconds;
 namespace fs = std::filesystem;
 
-constexpr std::chrono::minutes longest_statement{30};  // ten million rows take their time
+constexpr std::chrono::minutes longest_statement{30};  // filling in ten million rows takes long
 
 std::string sql_file(const std::string& file) {
   return (fs::path(LEASEHOLD_BENCH_SQL) / file).string();
@@ -118,7 +118,7 @@ BenchDatabase::HeldSnapshot::HeldSnapshot(const BenchDatabase& database)
 }
 
 BenchDatabase::HeldSnapshot::~HeldSnapshot() {
-  psql_.close_input();  // psql leaves, and its transaction ends
+  psql_.close_input();  // psql exits, and its transaction ends
   psql_.wait(seconds{10});
 }
 

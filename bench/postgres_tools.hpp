@@ -12,11 +12,13 @@
 
 namespace leasehold::bench {
 
-/// The server that all cases of a run use, durable as in production. Its settings, for the report.
+/// The settings of the server that all cases use, for the report. It is as durable as in
+/// production.
 harness::PostgresServerOptions server_options();
 std::string server_settings();
 
-/// A database of its own for one case, with our tables and the reference's. Dropped at the end.
+/// The private database of one case, with our tables and those of the reference. Dropped at the
+/// end.
 class BenchDatabase {
  public:
   /// Commits wait for the disk, or not.
@@ -45,7 +47,7 @@ class BenchDatabase {
   struct Script {
     std::string file;
     std::size_t clients = 1;
-    std::size_t tasks = 1;  ///< that each run of the script does
+    std::size_t tasks = 1;  ///< done by each run of the script
   };
   /// Runs a script of bench/sql by pgbench for whole seconds, at least one.
   Work pgbench(const Script& script, std::chrono::milliseconds time) const;

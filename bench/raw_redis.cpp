@@ -9,7 +9,7 @@ namespace {
 
 using std::chrono::milliseconds;
 
-// Part of what is measured against, not of the library, whose scripts are in lua/.
+// Part of the reference. The scripts of the library are in lua/.
 constexpr std::string_view release_script =
     "if redis.call('GET', KEYS[1]) == ARGV[1] then return redis.call('DEL', KEYS[1]) end return 0";
 constexpr std::string_view renew_script =

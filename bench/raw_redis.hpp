@@ -9,16 +9,16 @@ struct redisContext;
 
 namespace leasehold::bench {
 
-/// The least that a lock in Redis can cost: hiredis by hand, one connection, one round trip for
-/// each call, no token, no record, no care for lost replies. What we compare ourselves with.
+/// The reference: the cheapest possible lock in Redis. It uses hiredis with one connection and one
+/// round trip for each call, without tokens, records or handling of lost replies.
 class RawRedisLock {
  public:
   RawRedisLock(const std::string& host, int port);
   ~RawRedisLock();
 
-  /// SET NX PX. False if somebody else has it.
+  /// SET NX PX. False if the lock is taken.
   bool try_acquire(std::string_view key, std::string_view owner, std::chrono::milliseconds ttl);
-  /// The same. Throws if somebody else has it.
+  /// The same. Throws if the lock is taken.
   void acquire(std::string_view key, std::string_view owner, std::chrono::milliseconds ttl);
   /// A bare round trip.
   void ping();

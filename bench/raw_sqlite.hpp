@@ -11,7 +11,7 @@
 
 namespace leasehold::bench {
 
-/// SQLite by hand: prepared statements and nothing else. Journal and durability as the library's.
+/// SQLite used directly, with prepared statements. Journal and durability are those of the library.
 class RawSqlite {
  public:
   enum class Sync { normal, full };

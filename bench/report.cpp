@@ -27,7 +27,7 @@ bool missed(const Result& result) {
 
 const char* to_string(Goal goal) { return goal == Goal::at_least ? "at least" : "at most"; }
 
-/// Four digits are as many as a benchmark can mean.
+/// With four digits: a benchmark is not more precise.
 double rounded(double value) {
   if (value == 0 || !std::isfinite(value)) return 0;
   const double unit = std::pow(10, std::floor(std::log10(std::abs(value))) - 3);

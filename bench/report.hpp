@@ -22,10 +22,10 @@ struct Result {
   double target = 0;  ///< of the ratio; 0: there is none
   Goal goal = Goal::at_least;
   std::vector<std::pair<std::string, double>> extra;  ///< more fields, by name
-  std::string must_be_zero;                           ///< that one of them, if any
+  std::string must_be_zero;  ///< the name of the field that must be 0, if any
 };
 
-/// Says what is going on, in one line that is overwritten. Silent unless stderr is a terminal.
+/// Shows the progress in one line that is overwritten. Silent unless stderr is a terminal.
 class Progress {
  public:
   Progress();
@@ -39,7 +39,7 @@ class Progress {
   const bool visible_;
 };
 
-/// `case, ours, reference, ratio` on stdout, and below it what the cases found besides.
+/// Prints `case, ours, reference, ratio` on stdout, and the other findings below.
 void print_table(const std::vector<Result>& results);
 
 /// A list of objects with `case, unit, ours, reference, reference_name, ratio`, `target` if there

@@ -2,7 +2,7 @@
 
 namespace leasehold::harness {
 
-/// What a restarted server still knows.
+/// Whether a restarted server still has its data.
 enum class Data { kept, lost };
 
 }  // namespace leasehold::harness

@@ -26,8 +26,8 @@ int ephemeral_begin() {
   return std::max(begin, kFirst + 1'000);
 }
 
-// An abstract unix socket as a lock: it is seen by exactly those who share our ports (the network
-// namespace), and the kernel drops it when we crash.
+// An abstract unix socket as a lock: it is visible to exactly the processes that share our ports
+// (the network namespace), and the kernel removes it when we crash.
 FileDescriptor reserve(int port) {
   FileDescriptor fd{::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0)};
   sockaddr_un address{};

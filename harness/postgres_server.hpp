@@ -14,7 +14,7 @@
 
 namespace leasehold::harness {
 
-/// A PostgreSQL to test against and to look at from outside, through psql. Thread-safe.
+/// A PostgreSQL to test with, and to inspect through psql. Thread-safe.
 class PostgresEndpoint {
  public:
   /// A postgresql:// URI; its database is the one that is there already.
@@ -29,7 +29,7 @@ class PostgresEndpoint {
 
   void create_database(const std::string& name) const;
   void drop_database(const std::string& name) const;
-  /// Creates a database with a name nobody else has, for one test; returns its name.
+  /// Creates a database with a unique name, for one test. Returns the name.
   std::string create_fresh_database() const;
 
   /// Runs statements in a database (empty: the one that is there already), each by itself unless
@@ -65,12 +65,12 @@ class PostgresServer : public PostgresEndpoint {
   std::filesystem::path socket_dir() const { return dir_.path(); }
   pid_t pid() const;
 
-  /// Stands still, with all backends; connections stay open (SIGSTOP).
+  /// Stops the server and all backends (SIGSTOP); connections stay open.
   void pause();
   void resume();
-  /// Dies at once, with all backends (SIGKILL). What was committed is there after start().
+  /// Kills the server and all backends (SIGKILL). Committed data is there after start().
   void kill();
-  /// Ends all connections and shuts down properly.
+  /// Ends all connections and shuts down in an orderly way.
   void stop();
   /// Starts again on the same port after kill() or stop().
   void start();

@@ -127,7 +127,7 @@ class SpawnSetup {
   SpawnSetup() {
     ::posix_spawn_file_actions_init(&actions_);
     ::posix_spawnattr_init(&attributes_);
-    // A test that blocks or ignores signals must not make its children deaf to them.
+    // A test may block or ignore signals; its children must not inherit that.
     sigset_t signals;
     ::sigemptyset(&signals);
     ::posix_spawnattr_setsigmask(&attributes_, &signals);
@@ -252,7 +252,7 @@ Process::~Process() {
 bool Process::running() { return !wait(milliseconds{0}).has_value(); }
 
 void Process::kill(int signal) {
-  // Not after the end was seen: the number may be somebody else's by now.
+  // Not after the end was seen: another process may have this pid by now.
   if (!status_) ::kill(pid_, signal);
 }
 

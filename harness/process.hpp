@@ -108,7 +108,7 @@ class Process {
   std::string unread_;
 };
 
-/// What a program that was run to its end has left.
+/// The result of a program that was run to its end.
 struct Finished {
   ExitStatus status;
   std::string output;  ///< of both streams

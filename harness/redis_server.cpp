@@ -38,8 +38,8 @@ std::string RedisEndpoint::uri_through(int port) const {
 
 RedisReply RedisEndpoint::command(const std::vector<std::string>& words) const {
   const std::scoped_lock hold{mutex_};
-  // A connection from before a restart is only found to be dead by using it. The probe is what may
-  // be sent twice, the command is not.
+  // Only using a connection shows that it is from before a restart. So a probe is sent first, which
+  // may be sent twice; the command may not.
   if (client_) {
     try {
       client_->command({"PING"});
@@ -51,7 +51,7 @@ RedisReply RedisEndpoint::command(const std::vector<std::string>& words) const {
   try {
     return client_->command(words);
   } catch (...) {
-    client_.reset();  // a late reply must not be taken for the next one's
+    client_.reset();  // a late reply must not be taken for the next one
     throw;
   }
 }

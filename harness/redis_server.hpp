@@ -16,7 +16,7 @@
 
 namespace leasehold::harness {
 
-/// A Redis to test against and to look at from outside. Thread-safe.
+/// A Redis to test with and to inspect. Thread-safe.
 class RedisEndpoint {
  public:
   explicit RedisEndpoint(RedisAddress address);
@@ -63,12 +63,12 @@ class RedisServer : public RedisEndpoint {
   std::filesystem::path socket_path() const { return dir_.path() / "redis.sock"; }
   pid_t pid() const;
 
-  /// Stands still, connections stay open (SIGSTOP). Nothing runs any more when pause() returns.
+  /// Stops the server (SIGSTOP); connections stay open. No thread runs once pause() returns.
   void pause();
   void resume();
-  /// Dies at once (SIGKILL).
+  /// Kills the server (SIGKILL).
   void kill();
-  /// Shuts down properly; what is only in memory is lost.
+  /// Shuts down in an orderly way. Data that is only in memory is lost.
   void stop();
   /// Starts again on the same port after kill() or stop().
   void start();

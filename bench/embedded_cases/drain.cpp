@@ -10,7 +10,7 @@
 namespace leasehold::bench {
 namespace {
 
-/// Drained by hand: one connection that threads take turns with, as ours do.
+/// The reference: one connection that the threads share in turns, as ours do.
 class RawQueue {
  public:
   explicit RawQueue(const std::string& path)

@@ -18,7 +18,7 @@ std::vector<std::string> names_for(std::size_t thread) {
   return names;
 }
 
-/// Locks by hand: one connection that threads take turns with, as ours do.
+/// The reference: one connection that the threads share in turns, as ours do.
 class RawLocks {
  public:
   explicit RawLocks(const std::string& path)
@@ -33,8 +33,8 @@ class RawLocks {
   }
 
  private:
-  /// Returns the token, which whoever has the lock has to know. One statement with RETURNING would
-  /// take longer than these four.
+  /// Returns the token, because the holder must know it. One statement with RETURNING would take
+  /// longer than these four.
   std::int64_t acquire(std::string_view name, std::string_view owner) {
     const std::lock_guard guard(mutex_);
     begin_.run();

@@ -9,7 +9,7 @@
 
 namespace leasehold::bench {
 
-/// What every case gets: a Redis of its own that nobody else uses.
+/// What every case gets: a private Redis.
 struct LockBench {
   const Options& options;
   Progress& progress;
@@ -28,7 +28,7 @@ Result hot_lock_handover(LockBench& bench, const std::string& name);
 /// One of those contenders' processes: see hot_lock.cpp.
 int run_contenders(const std::vector<std::string>& arguments);
 
-/// From the release to the next holder running, in round trips.
+/// The time from a release until the next holder runs, in round trips.
 Result handover_latency(LockBench& bench, const std::string& name);
 
 /// What 1,000 waiters of one process cost Redis while nothing happens.

@@ -30,14 +30,14 @@ const std::string counter = "bench:hot:counter";
 /// One turn of one contender; all processes share the steady clock.
 struct Turn {
   nanoseconds asked{0};
-  nanoseconds in_line{0};  // from when on it surely stood in line; 0 if it did not have to
+  nanoseconds in_line{0};  // since when it was in line for certain; 0 if it did not have to wait
   nanoseconds granted{0};
   int contender = 0;
 };
 
 nanoseconds now() { return steady_clock::now().time_since_epoch(); }
 
-/// The moment at which the calling thread's claim was in the line.
+/// When the acquire request of the calling thread was in the line.
 thread_local nanoseconds queued_at{0};
 
 class QueuedAt final : public LockObserver {
@@ -58,7 +58,7 @@ Turn take_turn(LockClient& client, RawRedisLock& raw) {
   return turn;
 }
 
-/// What is done without a line: ask every 10 ms, with jitter.
+/// The alternative to a line: ask every 10 ms, with jitter.
 Turn take_turn(RawRedisLock& raw, const std::string& owner) {
   Turn turn{.asked = now()};
   while (!raw.try_acquire(lock_name, owner, hot_ttl)) {
@@ -86,9 +86,9 @@ std::vector<Turn> read_turns(const std::string& text) {
 
 /// Runs all contenders for a while.
 std::vector<Turn> contend(LockBench& bench, const char* how, milliseconds time) {
-  // Not the link itself: the program that starts the children for us is another one.
   RawRedisLock raw(bench.redis.address().host, bench.redis.port());
   const auto before = raw.read_and_write_next(counter);
+  // The resolved path: /proc/self/exe would be the spawn guard, which starts the children.
   const std::string self = std::filesystem::read_symlink("/proc/self/exe");
   std::vector<std::unique_ptr<harness::Process>> children;
   for (int i = 0; i < processes; ++i) {
@@ -111,9 +111,9 @@ std::vector<Turn> contend(LockBench& bench, const char* how, milliseconds time) 
 
 struct Found {
   double handovers_per_second = 0;  // between different holders
-  double p50_ms = 0;                // waits of those who got it from another one
+  double p50_ms = 0;                // waits of those who got it from another holder
   double p99_ms = 0;
-  double p99_all_ms = 0;    // with those who gave it back and took it again at once
+  double p99_all_ms = 0;    // including those who released it and took it again at once
   double out_of_order = 0;  // share of turns that were granted before somebody who stood in line
                             // before they were even asked for
 };
@@ -129,7 +129,7 @@ Found evaluate(const std::vector<Turn>& turns) {
   }
   if (waits.empty()) throw std::runtime_error("the hot lock never changed hands");
   std::size_t overtakers = 0;
-  // From the last to the first: who, of those granted later, was in line the earliest?
+  // From the last to the first: which of the later grants was in line the earliest?
   nanoseconds earliest_in_line = nanoseconds::max();
   for (auto turn = turns.rbegin(); turn != turns.rend(); ++turn) {
     if (earliest_in_line < turn->asked) ++overtakers;

@@ -95,7 +95,7 @@ class RawRenewals {
   std::size_t next_ = 0;
 };
 
-/// µs of processor time for a renewal, in our process and in Redis.
+/// Processor time of one renewal in µs, in our process and in Redis.
 struct Cost {
   double ours = 0;
   double redis = 0;

@@ -1,4 +1,4 @@
-// Leasehold beside its peers: the same work, on the same servers, strictly one after another.
+// Compares Leasehold with its peers: the same work on the same servers, one after another.
 #include <sys/utsname.h>
 
 #include <algorithm>
@@ -92,7 +92,7 @@ std::vector<std::size_t> parse_numbers(const std::string& option, const std::str
 PeersOptions parse_peers_options(const std::vector<std::string>& words) {
   const PeersOptions defaults;
   PeersOptions options;
-  // First, so that it does not undo what else is said.
+  // First, so that the other options can override it.
   if (std::find(words.begin(), words.end(), "--quick") != words.end()) {
     options.quick = true;
     options.repeats = 1;
@@ -216,7 +216,7 @@ nlohmann::ordered_json versions_of(const PeersOptions& options) {
   return versions;
 }
 
-/// What the figures were made on.
+/// Describes the machine and the servers.
 nlohmann::ordered_json about(const PeersOptions& options, Stores& stores) {
   utsname kernel{};
   uname(&kernel);
@@ -277,7 +277,7 @@ std::vector<std::string> run_cases(const PeersOptions& options, Stores& stores, 
           failures.push_back(one.name + " of " + name + ": " + error.what());
         }
       }
-      // Who was first is last the next time.
+      // The first one is the last one the next time.
       if (!systems.empty()) std::rotate(systems.begin(), systems.begin() + 1, systems.end());
     }
   }

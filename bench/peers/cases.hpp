@@ -16,10 +16,10 @@ namespace leasehold::bench {
 struct Amounts {
   std::vector<std::size_t> depths{50'000, 500'000};
   std::vector<std::size_t> processes{1, 2, 4};
-  double seconds = 5;  ///< for each run that is not over by itself
+  double seconds = 5;  ///< for each run that does not end by itself
 };
 
-/// The servers that everybody uses in turn, and what lies ready in them.
+/// The servers that all systems use in turn, and the data prepared in them.
 class Stores {
  public:
   Stores();

@@ -13,7 +13,7 @@ namespace leasehold::bench {
 
 enum class Store { postgres, redis };
 
-/// One of those who are compared.
+/// One of the systems that are compared.
 struct System {
   std::string name;
   Store store = Store::postgres;
@@ -21,7 +21,7 @@ struct System {
   std::filesystem::path packages;    ///< its node_modules; empty for ours
 };
 
-/// Milliseconds of the monotonic clock, which drivers tell times by.
+/// Milliseconds of the monotonic clock, which all drivers use.
 double monotonic_ms();
 
 /// A process that plays one role for one system (see drivers/common.js). Killed by the destructor.

@@ -58,7 +58,7 @@ std::vector<Turn> contend(Stores& stores, const System& system, double seconds) 
 std::vector<Figure> hot_lock(Stores& stores, const System& system, double seconds) {
   const auto turns = contend(stores, system, seconds);
   std::vector<double> all;
-  std::vector<double> from_another;  // without those who gave it back and took it again at once
+  std::vector<double> from_another;  // without those who released it and took it again at once
   for (std::size_t i = 1; i < turns.size(); ++i) {
     all.push_back(turns[i].granted - turns[i].asked);
     if (turns[i].contender != turns[i - 1].contender) from_another.push_back(all.back());

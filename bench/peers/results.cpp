@@ -32,7 +32,7 @@ double spread_of(const Row& row) {
   return row.figure.value > 0 ? (range.most - range.least) / row.figure.value : 0;
 }
 
-/// Four digits are as many as a benchmark can mean.
+/// With four digits: a benchmark is not more precise.
 double rounded(double value) {
   std::array<char, 32> text;
   std::snprintf(text.data(), text.size(), "%.4g", value);

@@ -15,8 +15,8 @@ const std::vector<std::string> task_peers{"ours", "graphile-worker", "pg-boss", 
 const std::vector<std::string> with_batches{"ours", "graphile-worker", "pg-boss"};
 
 constexpr std::size_t concurrency = 24;  // of each process, as graphile-worker's page says
-constexpr double ten_batches = 5'000;    // fewer say little of a rate
-constexpr double slow_factor = 4;        // who is slow gets so much longer for them
+constexpr double ten_batches = 5'000;    // fewer would not show a rate
+constexpr double slow_factor = 4;        // slow systems get this much longer
 constexpr int held_tasks = 10;
 constexpr int lease_ms = 2'000;
 constexpr double four_hours = 4 * 60 * 60;

@@ -102,23 +102,24 @@ void Fleet::strike() {
   if (member.frozen || member.freeze_for > 0ms) return;  // one thing at a time
   const std::string who = "worker " + std::to_string(index + 1) + " (pid " +
                           std::to_string(member.process->pid()) + ") ";
-  const std::string in_hand = std::to_string(member.in_hand) + " tasks in hand";
+  const std::string tasks =
+      std::to_string(member.in_hand) + (member.in_hand == 1 ? " task" : " tasks");
   switch (strikes_++ % 4) {
     case 1:
       member.freeze_for = demo_lock_ttl + 700ms;
       try_to_freeze(member);
-      news_.last = who + "frozen with " + in_hand + ", longer than locks last";
+      news_.last = who + "frozen with " + tasks + ", for longer than its locks last";
       return;
     case 3:
       member.freeze_for = demo_lease + milliseconds{300 + random_() % 500};
       try_to_freeze(member);
-      news_.last = who + "frozen with " + in_hand + ", longer than leases last";
+      news_.last = who + "frozen with " + tasks + ", for longer than its leases last";
       return;
     default:
       member.process->kill(SIGKILL);
       member.process->wait(10s);
       ++news_.kills;
-      news_.last = who + "killed with " + in_hand;
+      news_.last = who + "killed with " + tasks;
       replace(index);
   }
 }
