@@ -125,7 +125,7 @@ TEST(CliUsageTest, MistakesAreNamedAndNothingIsPrinted) {
        "--run-at of"},
       {{"enqueue", "t", "--delay", "-5s", "--database", no_database}, "--delay of \"-5s\""},
       {{"enqueue", "t", "--max-attempts", "0", "--database", no_database}, "--max-attempts of"},
-      {{"enqueue", std::string(129, 't'), "--database", no_database}, "allowed are 1 to 128"},
+      {{"enqueue", std::string(129, 't'), "--database", no_database}, "must have 1 to 128 bytes"},
       {{"enqueue", "--from", "/nowhere", "--database", no_database}, "can not be read"},
       {{"enqueue", "--from", "/", "--database", no_database}, "can not be read"},
       {{"locks", "list", "--state", "free", "--redis", no_redis}, "allowed are held, stale"},
