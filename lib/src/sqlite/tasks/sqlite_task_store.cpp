@@ -84,8 +84,8 @@ void SqliteTaskStore::check_callers(const CallersTransaction& transaction) const
   const std::string path = path_of(connection);
   const auto ours = identity_of(database_->uri().path);
   if (!ours || identity_of(path) != ours) {
-    throw InvalidArgument("the transaction must be in the file of the queue, " + where() +
-                          ": the main database of its connection is " + in_quotes(path));
+    throw InvalidArgument("the transaction must be in the same file: the queue is in " + where() +
+                          ", and the main database of the connection is " + in_quotes(path));
   }
 }
 
