@@ -4,7 +4,7 @@ namespace leasehold::worker {
 
 std::string Outage::hint_for(const std::exception& error) {
   const auto* refused = dynamic_cast<const ServerRefused*>(&error);
-  if (refused == nullptr) return "is it running, and is the address right";
+  if (refused == nullptr) return "check that it is running and that the address is right";
   switch (refused->reason()) {
     case ServerRefused::Reason::no_schema:
       return "run migrate";

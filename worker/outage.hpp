@@ -10,7 +10,7 @@
 
 namespace leasehold::worker {
 
-/// Says once that something fails, once more if the reason changes, and once that it works again;
+/// Logs once that something fails, again if the reason changes, and once that it works again,
 /// however often it is tried in between. For one thread.
 class Outage {
  public:
@@ -20,7 +20,7 @@ class Outage {
   void over(spdlog::logger& log);
 
  private:
-  /// What there is to do about it, and what two errors have in common that mean the same.
+  /// What to do about an error. Errors with the same hint have the same reason.
   static std::string hint_for(const std::exception& error);
 
   const char* what_;

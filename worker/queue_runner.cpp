@@ -12,24 +12,12 @@ using namespace std::chrono_literals;
 using std::chrono::milliseconds;
 using std::chrono::steady_clock;
 
-/// Shortened by up to a quarter, so that many daemons drift apart; never longer, for the interval
-/// is what an expired lease has to wait at most.
+/// Shortens the interval by up to a quarter, so that many daemons drift apart. It is never
+/// lengthened, because it is the longest time that an expired lease has to wait.
 milliseconds with_jitter(milliseconds interval) {
   const double share = 1.0 - random_share() / 4;
   return milliseconds{
       static_cast<milliseconds::rep>(static_cast<double>(interval.count()) * share)};
-}
-
-/// Opens the database the first time: a file that is not there yet is waited for, as a server is.
-std::optional<Measured> run_once(std::optional<Round>& round, const common::QueueConfig& config,
-                                 const std::shared_ptr<QueueStatus>& status,
-                                 const std::shared_ptr<spdlog::logger>& log) {
-  if (!round) round.emplace(config, status, log);
-  return round->run_once();
-}
-
-std::string describe(const std::optional<Round>& round, const std::exception& error) {
-  return round ? round->describe(error) : std::string("opening: ") + error.what();
 }
 
 }  // namespace
@@ -39,6 +27,7 @@ QueueRunner::QueueRunner(const common::QueueConfig& config, std::shared_ptr<Queu
     : config_(config),
       status_(std::move(status)),
       log_(std::move(log)),
+      round_(std::in_place, config_, status_, log_),
       backoff_(std::min<milliseconds>(250ms, config_.round_interval), config_.round_interval) {
   status_->configure(config_);
   thread_ = std::jthread([this](const std::stop_token& stop) { run(stop); });
@@ -46,33 +35,34 @@ QueueRunner::QueueRunner(const common::QueueConfig& config, std::shared_ptr<Queu
 
 void QueueRunner::run(const std::stop_token& stop) {
   while (!stop.stop_requested()) sleep_until(run_round(stop), stop);
-  round_.reset();  // its connection, whenever somebody comes to forget this runner
+  round_.reset();  // closes its connection now, however long this runner is kept
   finished_ = true;
 }
 
 SteadyTime QueueRunner::run_round(const std::stop_token& stop) {
   const Timestamp began = status_->round_began();
   try {
-    std::optional<Measured> measured = run_once(round_, config_, status_, log_);
-    // Who was replaced while a server hung must not speak over the successor.
+    std::optional<Measured> measured = round_->run();
+    // A runner that was replaced while a server hung must not overwrite its successor's status.
     if (!stop.stop_requested()) status_->round_completed(began, std::move(measured));
     outage_.over(*log_);
     backoff_.reset();
     return began.steady + with_jitter(config_.round_interval);
   } catch (const std::exception& error) {
-    if (!stop.stop_requested())
-      outage_.failed(*log_, error, status_->round_failed(describe(round_, error)));
+    if (!stop.stop_requested()) {
+      outage_.failed(*log_, error, status_->round_failed(round_->describe(error)));
+    }
   }
   return steady_clock::now() + backoff_.next();
 }
 
 bool run_one_round(const common::QueueConfig& config, std::shared_ptr<spdlog::logger> log) {
   const auto status = std::make_shared<QueueStatus>(config.name);
-  std::optional<Round> round;
+  Round round(config, status, log);
   try {
-    run_once(round, config, status, log);
+    round.run();
   } catch (const std::exception& error) {
-    Outage("round").failed(*log, error, status->round_failed(describe(round, error)));
+    Outage("round").failed(*log, error, status->round_failed(round.describe(error)));
     return false;
   }
   const QueueState state = status->state();

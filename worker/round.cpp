@@ -28,20 +28,17 @@ TaskQueueOptions options_for(const common::QueueConfig& config,
 
 Round::Round(const common::QueueConfig& config, std::shared_ptr<QueueStatus> status,
              std::shared_ptr<spdlog::logger> log)
-    : config_(config),
-      status_(std::move(status)),
-      log_(std::move(log)),
-      queue_(config.database, options_for(config, log_)),
-      recovery_(queue_, {.max_crashes = config.max_crashes}) {}
+    : config_(config), status_(std::move(status)), log_(std::move(log)) {}
 
-std::optional<Measured> Round::run_once() {
+std::optional<Measured> Round::run() {
   const auto began = steady_clock::now();
-  count_retries();  // of a round before that failed
+  step_ = "opening";
+  if (!queue_) queue_.emplace(config_.database, options_for(config_, log_));
+  count_retries();  // of an earlier round that failed
   step_ = "recovery";
   recover();
   step_ = "retention";
-  // A mountain of finished tasks must not hold back the next recovery: the rest is for later
-  // rounds.
+  // Many finished tasks must not delay the next recovery: later rounds remove the rest.
   remove_finished(began + config_.round_interval / 2);
   step_ = "measuring";
   auto measured = measure_if_due();
@@ -50,12 +47,12 @@ std::optional<Measured> Round::run_once() {
 }
 
 void Round::count_retries() {
-  const auto retries = queue_.stats().retries;
+  const auto retries = queue_->stats().retries;
   status_->retried(retries - std::exchange(retries_counted_, retries));
 }
 
-/// Counting can become slow, for example while somebody holds vacuum back. Then it is done less
-/// often, in a tenth of the time: recovery is more important.
+/// Measuring can become slow, for example while a long transaction holds back vacuum. It is then
+/// done less often, so that it takes at most a tenth of the time: recovery is more important.
 std::optional<Measured> Round::measure_if_due() {
   const auto began = steady_clock::now();
   if (began < next_measuring_) return std::nullopt;
@@ -80,27 +77,26 @@ std::string Round::describe(const std::exception& error) const {
 
 void Round::recover() {
   const auto began = steady_clock::now();
-  const TaskStats before = queue_.stats();
-  const auto count = [&] {
-    // Not from the report: there is none of what was done before an error.
-    const TaskStats after = queue_.stats();
-    const auto dead = after.dead - before.dead;
-    const auto requeued = after.recovered - before.recovered - dead;
-    status_->recovered(requeued, dead);
+  std::size_t requeued = 0;
+  std::size_t dead = 0;
+  const auto log_result = [&] {
+    if (requeued + dead == 0) return;
     const auto took = std::chrono::duration_cast<milliseconds>(steady_clock::now() - began);
-    if (requeued + dead > 0) {
-      log_->info("leases recovered requeued={} dead={} took_ms={}", requeued, dead, took.count());
-    }
+    log_->info("leases recovered requeued={} dead={} took_ms={}", requeued, dead, took.count());
   };
   try {
-    for (const RecoveredTask& task : recovery_.run_once().tasks) {
-      status_->recovered_late_by(task.overdue);
-    }
+    Recovery(*queue_, {.max_crashes = config_.max_crashes})
+        .recover_in_batches([&](const RecoveryReport& batch) {
+          requeued += batch.requeued;
+          dead += batch.dead;
+          status_->recovered(batch.requeued, batch.dead);
+          for (const RecoveredTask& task : batch.tasks) status_->recovered_late_by(task.overdue);
+        });
   } catch (...) {
-    count();
+    log_result();  // the batches before the error are recovered
     throw;
   }
-  count();
+  log_result();
 }
 
 void Round::remove_finished(SteadyTime until) {
@@ -119,7 +115,7 @@ std::uint64_t Round::remove(TaskState state, std::optional<milliseconds> age, St
   std::uint64_t sum = 0;
   std::uint64_t removed = 0;
   do {
-    removed = queue_.remove_finished(removal);
+    removed = queue_->remove_finished(removal);
     status_->removed(state, removed);
     sum += removed;
   } while (removed == removal_chunk && steady_clock::now() < until);
@@ -127,10 +123,10 @@ std::uint64_t Round::remove(TaskState state, std::optional<milliseconds> age, St
 }
 
 Measured Round::measure() {
-  const auto counts = queue_.counts(config_.count_limit);
+  const auto counts = queue_->counts(config_.count_limit);
   std::set<std::string> there;
   for (const TaskCount& count : counts) there.insert(count.type);
-  // A type keeps its label as long as it has tasks, so that the labels do not jump to and fro.
+  // A type keeps its label as long as it has tasks, so that labels do not change all the time.
   std::erase_if(shown_types_, [&](const std::string& type) { return !there.contains(type); });
   for (const std::string& type : there) {
     if (shown_types_.size() >= config_.max_types) break;
@@ -142,7 +138,7 @@ Measured Round::measure() {
     measured.tasks[label][count.state] += count.number;
     measured.cut_off = measured.cut_off || count.more;
   }
-  measured.health = queue_.health();
+  measured.health = queue_->health();
   measured.at = Timestamp::now();
   return measured;
 }

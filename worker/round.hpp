@@ -3,6 +3,7 @@
 #include <spdlog/logger.h>
 
 #include <memory>
+#include <optional>
 #include <set>
 #include <string>
 
@@ -12,18 +13,19 @@
 
 namespace leasehold::worker {
 
-/// What is done for one queue again and again: take back expired leases, remove what finished long
-/// ago, look how it fares. For one thread.
+/// What the daemon does for one queue again and again: take back expired leases, remove tasks that
+/// finished long ago, and measure the state of the queue. For one thread.
 class Round {
  public:
   Round(const common::QueueConfig& config, std::shared_ptr<QueueStatus> status,
         std::shared_ptr<spdlog::logger> log);
 
-  /// Returns what it saw; nothing if it did not look this time. Throws leasehold::Error; what was
-  /// done before stays done, and counted.
-  std::optional<Measured> run_once();
+  /// Does it once. The first call opens the database, so that a file that does not exist yet is
+  /// waited for like a server. Returns what was measured, or nothing if that was not due. Throws
+  /// leasehold::Error; what was done before stays done and counted.
+  std::optional<Measured> run();
 
-  /// What went wrong, and during which step.
+  /// Says what went wrong in run(), and during which step.
   std::string describe(const std::exception& error) const;
 
  private:
@@ -39,13 +41,12 @@ class Round {
   const common::QueueConfig config_;
   const std::shared_ptr<QueueStatus> status_;
   const std::shared_ptr<spdlog::logger> log_;
-  TaskQueue queue_;
-  Recovery recovery_;
+  std::optional<TaskQueue> queue_;  // once it could be opened
   std::uint64_t retries_counted_ = 0;
   const char* step_ = "";
   SteadyTime next_measuring_;
-  std::set<std::string> shown_types_;   // those with a label of their own
-  std::optional<std::string> harmful_;  // who was warned of
+  std::set<std::string> shown_types_;   // those that have a label of their own
+  std::optional<std::string> harmful_;  // the long transaction that was warned of
 };
 
 }  // namespace leasehold::worker

@@ -1,10 +1,10 @@
--- Adding tasks, and hearing of new ones.
+-- Adding tasks, and listening for new ones.
 
 -- name: enqueue
 -- Adds tasks without a unique key, in order.
 --   $1 types   $2 payloads   $3 priorities   $4 run_at in µs or null   $5 delays in ms
 --   $6 max_attempts   $7 unique keys (all null)   $8 channel to notify once, or null
--- Reply: id and whether it was there already (never), a row for each task, in order.
+-- Reply: one row for each task, in order: its id, and whether it existed before (never).
 WITH added AS (
   INSERT INTO "leasehold".tasks (type, payload, priority, run_at, max_attempts, unique_key)
   SELECT type, payload, priority,
@@ -20,15 +20,15 @@ SELECT id, false, CASE WHEN $8::text IS NOT NULL THEN (SELECT pg_notify($8::text
 FROM added
 
 -- name: enqueue_unique
--- Adds tasks of which some have a unique key. A key must not be given twice.
--- Parameters and reply as for enqueue.
+-- Adds tasks, some of which have a unique key. No key may occur twice.
+-- Parameters and reply are those of enqueue.
 --
--- Ids are in the order of the tasks; rows are written in the order of their keys, so that no two callers
--- can deadlock.
+-- Ids are assigned in the order of the tasks. Rows are written in the order of their keys, so that two
+-- callers cannot deadlock.
 --
--- The update changes nothing. It is there because only DO UPDATE returns the row that is in the way,
--- even one that was committed after this statement began. Only an updated row has an xmax. It locks
--- that row until the transaction ends: a pending task waits for what it is meant to see.
+-- The update changes nothing. It is needed because only DO UPDATE returns the conflicting row, even if that
+-- row was committed after this statement began. Only updated rows have an xmax. The update locks the row until
+-- the transaction ends, so that a pending task does not start before the caller has committed its work.
 WITH new AS MATERIALIZED (
   SELECT nextval('"leasehold".tasks_id_seq') AS id, given.*
   FROM unnest($1::text[], $2::json[], $3::integer[], $4::bigint[], $5::bigint[], $6::integer[],
@@ -53,5 +53,5 @@ JOIN added ON CASE WHEN new.unique_key IS NULL THEN 'id ' || new.id ELSE 'key ' 
 ORDER BY new.n
 
 -- name: listen
--- Asks to be told of new tasks: the channel is named like the schema.
+-- Subscribes to notifications of new tasks. The channel is named like the schema.
 LISTEN "leasehold"

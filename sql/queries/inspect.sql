@@ -1,9 +1,9 @@
--- Looking at tasks and at the health of a queue.
+-- Looking up tasks and the health of a queue.
 
 -- name: get
 -- One task.
 --   $1 id
--- Reply: its columns in the order of to_task_record() in lib/src/postgres/rows.cpp; times in µs since 1970.
+-- Reply: the columns in the order of to_task_record() in lib/src/postgres/rows.cpp. Times are µs since 1970.
 SELECT id, version, type, state, priority, payload, progress, result,
        (extract(epoch FROM run_at) * 1000000)::bigint,
        leased_by, (extract(epoch FROM lease_expiry) * 1000000)::bigint,
@@ -16,8 +16,8 @@ WHERE id = $1::bigint
 
 -- name: list
 -- A page of tasks in order of id.
---   $1 type or null   $2 state or null   $3 worker or null   $4 ids above this one   $5 at most so many
--- Reply: as get.
+--   $1 type or null   $2 state or null   $3 worker or null   $4 only ids above this one   $5 limit
+-- Reply: as for get.
 SELECT id, version, type, state, priority, payload, progress, result,
        (extract(epoch FROM run_at) * 1000000)::bigint,
        leased_by, (extract(epoch FROM lease_expiry) * 1000000)::bigint,
@@ -34,17 +34,18 @@ ORDER BY id
 LIMIT $5::integer
 
 -- name: counts
--- Counts tasks by type and state (function count_tasks() in migration 1 says how).
---   $1 count up to this many
+-- Counts tasks by type and state. Function count_tasks() in migration 1 explains how.
+--   $1 where counting stops
 -- Reply: type, state, number. A number above $1 means "more than $1".
 SELECT of_type, in_state, number FROM "leasehold".count_tasks($1::bigint)
 
 -- name: health
--- How a queue fares: the oldest task that is due, the oldest lease that has run out, and its rows.
--- Reply: ms since the first was due or null, ms since the second ran out or null, live rows, dead rows.
+-- The health of a queue.
+-- Reply: ms since the oldest task became due, or null; ms since the oldest expired lease expired, or null;
+-- live rows; dead rows.
 --
--- `heads` jumps in the index tasks_ready from each type and priority to the next: what it costs depends
--- on how many of those are in use, not on the number of tasks.
+-- `heads` jumps from each type and priority to the next in the index tasks_ready. Its cost depends on how many of
+-- them are in use, and not on the number of tasks.
 WITH RECURSIVE heads (type, rank, run_at) AS (
     (SELECT type, -priority, run_at
      FROM "leasehold".tasks
@@ -70,12 +71,12 @@ SELECT (SELECT (extract(epoch FROM now() - min(run_at)) * 1000)::bigint
        pg_stat_get_dead_tuples('"leasehold".tasks'::regclass)
 
 -- name: oldest_snapshot
--- Who keeps vacuum from removing dead rows in this database: the oldest transaction, prepared
--- transaction, replication slot or standby.
--- Reply: none or one row: kind, pid, name, user, ms since it began or null, transactions begun since.
+-- What keeps vacuum from removing dead rows in this database: the oldest transaction, prepared transaction,
+-- replication slot or standby.
+-- Reply: at most one row: kind, pid, name, user, ms since it began or null, transactions begun since.
 --
--- An open transaction without a snapshot or an id of its own (idle after reading) harms nobody; vacuum
--- ignores its own kind. Where the user may not see when somebody else's transaction began, that is null.
+-- An open transaction that has neither a snapshot nor an id (idle after reading) does no harm, and vacuum ignores
+-- other vacuums. The time is null if our user may not see when the transaction of another user began.
 SELECT kind, pid, name, username, (extract(epoch FROM now() - began) * 1000)::bigint, transactions
 FROM (
   SELECT CASE backend_type WHEN 'walsender' THEN 'replication' ELSE 'transaction' END AS kind,

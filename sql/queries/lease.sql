@@ -1,19 +1,19 @@
--- Leasing tasks that are due; alone, or together with completions of the same moment.
+-- Leasing tasks that are due, alone or together with completions.
 
 -- name: lease
--- Leases tasks that are due (function lease() in migration 1 says how).
---   $1 worker   $2 duration in ms   $3 most of one type   $4 most in all   $5 types
+-- Leases tasks that are due. Function lease() in migration 1 explains how.
+--   $1 worker   $2 duration in ms   $3 limit for each type   $4 limit for all   $5 types
 --   $6 $7 $8 the floor of each type: rank, run_at in µs, id
--- Reply: the tasks, their columns in the order of to_leased_task() in lib/src/postgres/rows.cpp.
+-- Reply: the tasks, with columns in the order of to_leased_task() in lib/src/postgres/rows.cpp.
 SELECT id, version, type, priority, payload, progress, attempts, max_attempts, crash_count, run_at
 FROM "leasehold".lease(
   $1::text, $2::bigint, $3::integer, $4::integer, $5::text[], $6::integer[], $7::bigint[], $8::bigint[])
 
 -- name: lease_and_complete
--- complete and lease in one statement. A lease must not wait for a row that somebody has locked: such
--- a task is left as it is, as if its lease were not the caller's, who has to ask again.
+-- complete and lease in one statement. A lease must not wait for locked rows, so completions whose row somebody
+-- has locked are left out, as if their lease were stale. The caller has to repeat them.
 --   $1 to $8 as in lease   $9 to $11 as $1 to $3 in complete
--- Reply: the ids that were completed, with nulls beside them; then the tasks that were leased.
+-- Reply: first the completed tasks, with an id and nulls; then the leased tasks.
 SELECT done.id, NULL AS version, NULL AS type, NULL AS priority, NULL AS payload, NULL AS progress,
        NULL AS attempts, NULL AS max_attempts, NULL AS crash_count, NULL AS run_at
 FROM (
@@ -30,10 +30,10 @@ FROM "leasehold".lease(
   $1::text, $2::bigint, $3::integer, $4::integer, $5::text[], $6::integer[], $7::bigint[], $8::bigint[])
 
 -- name: lease_and_delete
--- complete_and_delete and lease in one statement. A lease must not wait for a row that somebody has
--- locked: such a task is left as it is, as if its lease were not the caller's, who has to ask again.
+-- complete_and_delete and lease in one statement. A lease must not wait for locked rows, so completions whose row
+-- somebody has locked are left out, as if their lease were stale. The caller has to repeat them.
 --   $1 to $8 as in lease   $9 and $10 as $1 and $2 in complete_and_delete
--- Reply: the ids that were completed, with nulls beside them; then the tasks that were leased.
+-- Reply: first the completed tasks, with an id and nulls; then the leased tasks.
 SELECT done.id, NULL AS version, NULL AS type, NULL AS priority, NULL AS payload, NULL AS progress,
        NULL AS attempts, NULL AS max_attempts, NULL AS crash_count, NULL AS run_at
 FROM (

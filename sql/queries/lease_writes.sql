@@ -1,15 +1,15 @@
--- What only the holder of a lease may write. Each names id and version and changes nothing if the lease is stale.
+-- Writes of lease holders. Each names id and version, and changes nothing if the lease is stale.
 
 -- name: extend
 -- Renews leases (function extend() in migration 1).
 --   $1 ids, sorted   $2 versions   $3 duration in ms
--- Reply: the ids whose lease was still the caller's.
+-- Reply: the ids whose lease was not stale.
 SELECT "leasehold".extend($1::bigint[], $2::bigint[], $3::bigint)
 
 -- name: progress
 -- Stores how far a task has come.
 --   $1 id   $2 version   $3 progress
--- Reply: the id if the lease was still the caller's.
+-- Reply: the id, unless the lease was stale.
 UPDATE "leasehold".tasks
 SET progress = $3::json, updated_at = now()
 WHERE id = $1::bigint AND version = $2::bigint
@@ -18,19 +18,19 @@ RETURNING id
 -- name: complete
 -- Completes tasks and keeps them (function complete() in migration 1).
 --   $1 ids, sorted   $2 versions   $3 results, null for none
--- Reply: the ids whose lease was still the caller's.
+-- Reply: the ids whose lease was not stale.
 SELECT "leasehold".complete($1::bigint[], $2::bigint[], $3::json[])
 
 -- name: complete_and_delete
 -- Completes tasks by deleting them (function complete_and_delete() in migration 1).
 --   $1 ids, sorted   $2 versions
--- Reply: the ids whose lease was still the caller's.
+-- Reply: the ids whose lease was not stale.
 SELECT "leasehold".complete_and_delete($1::bigint[], $2::bigint[])
 
 -- name: fail
--- A failed attempt: pending again after the delay, or dead if no attempt is left.
---   $1 id   $2 version   $3 error   $4 delay in ms, null for never again
--- Reply: the new state if the lease was still the caller's.
+-- Ends a failed attempt: the task is pending again after the delay, or dead if no attempt is left.
+--   $1 id   $2 version   $3 error   $4 delay in ms, null for no retry
+-- Reply: the new state, unless the lease was stale.
 UPDATE "leasehold".tasks
 SET state = CASE WHEN $4::bigint IS NULL OR attempts >= max_attempts THEN 'dead' ELSE 'pending' END,
     finished_at = CASE WHEN $4::bigint IS NULL OR attempts >= max_attempts THEN now() END,
@@ -41,9 +41,9 @@ WHERE id = $1::bigint AND version = $2::bigint
 RETURNING state
 
 -- name: release
--- Gives leases back as if they had never been: the attempt is not counted.
+-- Gives leases back as if the tasks had never been leased: the attempt does not count.
 --   $1 ids, sorted   $2 versions   $3 delay in ms from now, null to keep run_at
--- Reply: id and type of those whose lease was still the caller's.
+-- Reply: id and type of the tasks whose lease was not stale.
 UPDATE "leasehold".tasks t
 SET state = 'pending', version = t.version + 1, attempts = t.attempts - 1, leased_by = NULL,
     lease_expiry = NULL, updated_at = now(),

@@ -1,9 +1,9 @@
--- What operators do to tasks.
+-- What operators do with tasks.
 
 -- name: update
--- Changes a task that nobody has leased, if it is still at the expected version.
---   $1 id   $2 expected version   $3 payload   $4 priority   $5 run_at in µs   $6 progress; null: as is
--- Reply: the new version and the type if it was changed.
+-- Changes a task if it is not leased and still has the expected version.
+--   $1 id   $2 expected version   $3 payload   $4 priority   $5 run_at in µs   $6 progress; null for no change
+-- Reply: the new version and the type, if the task was changed.
 UPDATE "leasehold".tasks
 SET payload = coalesce($3::json, payload), priority = coalesce($4::integer, priority),
     run_at = coalesce(timestamptz 'epoch' + $5::bigint * interval '1 us', run_at),
@@ -12,9 +12,9 @@ WHERE id = $1::bigint AND version = $2::bigint AND state <> 'leased'
 RETURNING version, type
 
 -- name: cancel
--- Cancels a living task. Its worker's lease is stale from then on.
+-- Cancels a pending or leased task. The lease of its worker is stale from then on.
 --   $1 id
--- Reply: what it was, pending or leased, and whether there is such a task at all.
+-- Reply: the state before, pending or leased, if it was cancelled; and whether the task exists.
 WITH living AS MATERIALIZED (
   SELECT id, state FROM "leasehold".tasks
   WHERE id = $1::bigint AND state IN ('pending', 'leased')
@@ -30,9 +30,9 @@ WITH living AS MATERIALIZED (
 SELECT (SELECT state FROM cancelled), EXISTS (SELECT FROM "leasehold".tasks WHERE id = $1::bigint)
 
 -- name: retry
--- Gives a dead or cancelled task all its attempts again, from now.
+-- Makes a dead or cancelled task pending again, due now, with all its attempts.
 --   $1 id   $2 channel to notify, or null
--- Reply: whether it was done, and whether there is such a task at all.
+-- Reply: whether that was done, and whether the task exists.
 WITH revived AS (
   UPDATE "leasehold".tasks
   SET state = 'pending', version = version + 1, attempts = 0, crash_count = 0, run_at = now(),
@@ -45,10 +45,10 @@ SELECT EXISTS (SELECT FROM revived), EXISTS (SELECT FROM "leasehold".tasks WHERE
 
 -- name: remove_finished
 -- Deletes one chunk of the tasks that finished in a state long enough ago.
---   $1 state   $2 age in ms   $3 at most so many
+--   $1 state   $2 age in ms   $3 limit
 -- Reply: how many were deleted.
 --
--- Goes type by type, because that is the order of the index tasks_finished.
+-- Goes type by type, in the order of the index tasks_finished.
 WITH RECURSIVE types (type) AS (
     (SELECT type FROM "leasehold".tasks
      WHERE finished_at IS NOT NULL AND state = $1::text ORDER BY type LIMIT 1)

@@ -1,7 +1,7 @@
--- Which migrations a schema has.
+-- Migrating a schema.
 
 -- name: migration_lock
--- One migrator at a time in a schema; until the end of the transaction.
+-- Allows one migrator at a time in a schema, until the end of the transaction.
 --   $1 schema
 SELECT pg_advisory_xact_lock(hashtextextended('leasehold migrations of ' || $1::text, 0))
 
@@ -10,5 +10,5 @@ SELECT pg_advisory_xact_lock(hashtextextended('leasehold migrations of ' || $1::
 SELECT to_regclass('"leasehold".migrations') IS NOT NULL
 
 -- name: migration_version
--- The newest migration that was applied; 0 for none.
+-- The number of the newest migration that was applied, or 0.
 SELECT coalesce(max(version), 0) FROM "leasehold".migrations

@@ -1,11 +1,11 @@
 -- Taking back expired leases.
 
 -- name: recover
--- Takes back expired leases: pending again, or dead if the task has crashed or been tried too often.
--- Any number may run at once; a renewal or completion that commits first wins, because the condition
--- is checked again on the locked row.
---   $1 only ids above this one   $2 at most so many   $3 crashes after which a task is dead
--- Reply: id, type, new state, the worker that lost it, ms since it expired, crashes, in order of id.
+-- Takes back expired leases. The task is pending again, or dead after too many crashes or attempts.
+-- Any number of these may run at once. A renewal or completion that commits first wins, because the condition is
+-- checked again on the locked row.
+--   $1 only ids above this one   $2 limit   $3 number of crashes after which a task is dead
+-- Reply: id, type, new state, the worker that lost the lease, ms since it expired, crashes; in order of id.
 WITH expired AS MATERIALIZED (
   SELECT id, leased_by, lease_expiry,
          crash_count + 1 >= $3::integer OR attempts >= max_attempts AS doomed

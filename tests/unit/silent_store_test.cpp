@@ -62,6 +62,14 @@ class SilentStore : public TaskStore {
   std::string where() const override { return "nowhere"; }
 
   std::vector<Enqueued> enqueue(std::span<const NewTask>) override { fail_call(); }
+  void check_callers(const CallersTransaction&) const override { fail_call(); }
+  std::vector<Enqueued> enqueue_in(const CallersTransaction&, std::span<const NewTask>) override {
+    fail_call();
+  }
+  LeaseWrite complete_in(const CallersTransaction&, const FinishedTask&, Keep) override {
+    fail_call();
+  }
+  void transact(const std::function<void(sqlite3*)>&) override { fail_call(); }
   LeaseWrite progress(const LeaseKey&, std::string_view) override { fail_call(); }
   std::optional<TaskRecord> get(TaskId) override { fail_call(); }
   std::vector<TaskRecord> list(const TaskFilter&) override { fail_call(); }
@@ -117,8 +125,8 @@ class SilentStoreTest : public ::testing::Test {
 
 TEST_F(SilentStoreTest, AfterOneTimeOutTheOtherOutcomesAreKeptForLater) {
   const WorkerOptions options;
-  Board board{kinds, 8, 0};
-  Outage outage{logger, name};
+  TaskBoard board{kinds, 8, 0};
+  StoreOutage outage{logger, name};
   const WorkerContext context{core(), options, name, board, telemetry, outage};
   Settler settler{context};
   std::vector<TaskRunPtr> runs;
@@ -179,7 +187,7 @@ TEST_F(SilentStoreTest, ThatItIsNotWokenIsSaidOnce) {
   WorkerRun run{core(), options, name, kinds, telemetry};
   const std::jthread thread([&](const std::stop_token& stop) { run.run(stop, {}); });
   EXPECT_TRUE(eventually([&] { return server.listens >= 3; }, 60s));
-  EXPECT_EQ(log->count("is not woken by new tasks"), 1);
+  EXPECT_EQ(log->count("gets no notifications"), 1);
   server.silent_lease_ends.set();
 }
 

@@ -9,26 +9,28 @@
 namespace leasehold::inline v0 {
 
 struct MigrateOptions {
-  /// As PostgresOptions::schema. It is made if it is missing. Not for SQLite.
+  /// As PostgresOptions::schema. It is created if it does not exist. Not used for SQLite.
   std::string schema = "leasehold";
 };
 
 struct MigrateReport {
-  int from = 0;                      ///< the version that was there; 0 for none
-  int to = 0;                        ///< the version that is there now
-  std::vector<std::string> applied;  ///< the names of the migrations between
+  int from = 0;                      ///< the version before, or 0 if there were no tables
+  int to = 0;                        ///< the version now
+  std::vector<std::string> applied;  ///< the names of the migrations in between
 };
 
-/// Brings the tables in a database to the version that this library needs, in one
-/// transaction. Does nothing if they are there already. Several may do it at once: one does, the
-/// others wait for it. Wants the right to create a schema, or to create tables in an existing one.
+/// Brings the tables in a database to the version that this library needs, in one transaction. Does
+/// nothing if they have it already. If several processes call it at once, one migrates and the
+/// others wait for it. In PostgreSQL the user needs the right to create a schema, or to create
+/// tables in an existing one.
 ///
-/// For `sqlite:path` the same in a file, which is made if it is missing. A TaskQueue does that by
-/// itself, but refuses the file of another program; to join the transactions of such a program
-/// (leasehold/sqlite.hpp), call this once: our tables, whose names begin with `task_` and
-/// `leasehold_`, are added to its own, and the journal is switched to WAL. The schema is ignored.
+/// For `sqlite:path` it does the same in a file, which is created if it does not exist. A TaskQueue
+/// does that by itself, but refuses files of other programs. To join the transactions of such a
+/// program (leasehold/sqlite.hpp), call migrate() once on its file: it adds our tables, whose names
+/// begin with `task_` and `leasehold_`, and switches the journal to WAL.
 ///
-/// Throws ServerRefused (newer_schema) if a newer Leasehold made the tables, and else as TaskQueue.
+/// Throws ServerRefused (newer_schema) if a newer Leasehold created the tables. Otherwise it throws
+/// as TaskQueue does.
 LEASEHOLD_API MigrateReport migrate(std::string_view uri, const MigrateOptions& options = {});
 
 }  // namespace leasehold::inline v0

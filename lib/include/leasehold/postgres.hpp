@@ -7,45 +7,45 @@
 
 #include "leasehold/export.hpp"
 #include "leasehold/fencing_token.hpp"
+#include "leasehold/task.hpp"
 #include "leasehold/task_queue.hpp"
-#include "leasehold/worker.hpp"
 
 namespace leasehold::inline v0 {
 
 // Work in the caller's own transaction: its effects and our bookkeeping are committed together or
-// not at all. The transaction must be in the same database as the queue. All of these throw our own
-// exceptions; libpqxx's come from commit(), which is the caller's.
+// not at all. The transaction must be in the same database as the queue. All functions throw our
+// own exceptions; only commit(), which is the caller's, throws those of libpqxx.
 
-/// Adds a task if and when `transaction` commits. A unique key that is taken by a transaction still
-/// under way makes it wait for that one. A living task with that key stays locked until
-/// `transaction` ends: if it is pending, nobody leases it before; if it is leased, its worker's
-/// renewals and completion wait. So keep the transaction much shorter than a lease.
+/// Adds a task when `transaction` commits. If another open transaction has added a task with the
+/// same unique key, the call waits until that one ends. If a task with that key exists, its row
+/// stays locked until `transaction` ends: a pending task cannot be leased until then, and the
+/// renewals and the completion of a leased one wait. So keep the transaction much shorter than a
+/// lease.
 LEASEHOLD_API Enqueued enqueue_in(pqxx::transaction_base& transaction, TaskQueue& queue,
                                   const NewTask& task);
 LEASEHOLD_API std::vector<Enqueued> enqueue_in(pqxx::transaction_base& transaction,
                                                TaskQueue& queue, std::span<const NewTask> tasks);
 
-/// Completes a task if and when `transaction` commits. Throws LeaseLost if the lease is gone: let
-/// the transaction roll back, and nothing of it happened. Until the commit nobody can take the
-/// lease, for the task's row is locked.
+/// Completes a task when `transaction` commits. Throws LeaseLost if the lease is gone: let the
+/// transaction roll back, and none of it has happened. Nobody can take the lease before the commit,
+/// because the task's row is locked.
 ///
-/// The handle then leaves its task alone, also in its destructor. If the transaction was rolled
-/// back, call fail() or release() on it, or let the lease expire.
+/// Afterwards the handle no longer writes to its task, not even in its destructor. If the
+/// transaction was rolled back, call fail() or release(), or let the lease expire.
 LEASEHOLD_API void complete_in(pqxx::transaction_base& transaction, TaskLease& lease,
                                std::string_view result = {});
 
-/// The same from the handler of a worker. Commit, then return from the handler. If it throws
-/// instead, the task is failed, unless the transaction was committed all the same; if it returns
-/// without a commit, the lease expires. The lease is not renewed between this call and the
-/// handler's end. May be called again, in a new transaction, when the first one was rolled back.
+/// The same in the handler of a worker. Commit, and then return from the handler. If the handler
+/// throws instead, the attempt has failed, unless the transaction was committed before. If it
+/// returns without a commit, the lease expires. The lease is not renewed between this call and the
+/// end of the handler. If the transaction was rolled back, the call may be repeated in a new one.
 LEASEHOLD_API void complete_in(pqxx::transaction_base& transaction, Task& task,
                                std::string_view result = {});
 
-/// Throws StaleToken if a newer token than this one was seen for the resource (1 to 512 bytes of
-/// UTF-8). Call it with the lock's token before what a lock protects, in the transaction that reads
-/// as in the one that writes, if these are two: it holds back newer holders until `transaction`
-/// ends, and refuses older ones from then on. The same as SELECT leasehold.fence('resource', token)
-/// in SQL.
+/// Throws StaleToken if a newer token was seen for the resource (1 to 512 bytes of UTF-8). Call it
+/// with the token of a lock before touching what the lock protects. If reading and writing happen
+/// in two transactions, call it in both. It blocks newer holders until `transaction` ends, and
+/// older ones are refused from then on. In SQL: SELECT leasehold.fence('resource', token).
 LEASEHOLD_API void fence(pqxx::transaction_base& transaction, std::string_view resource,
                          FencingToken token, std::string_view schema = "leasehold");
 

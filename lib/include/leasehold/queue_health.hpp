@@ -9,39 +9,39 @@
 
 namespace leasehold::inline v0 {
 
-/// Somebody whose old view of the database keeps dead rows from being removed.
+/// A transaction or replication slot whose old snapshot keeps vacuum from removing dead rows.
 struct SnapshotHolder {
   enum class Kind {
-    transaction,  ///< an open one
-    prepared,     ///< one that was prepared and neither committed nor rolled back
-    replication,  ///< a replication slot, or a standby that sends its feedback
+    transaction,  ///< an open transaction
+    prepared,     ///< a prepared transaction that was neither committed nor rolled back
+    replication,  ///< a replication slot, or a standby with hot_standby_feedback
   };
   Kind kind = Kind::transaction;
-  int pid = 0;       ///< the server process; 0 if there is none now
+  int pid = 0;       ///< the server process, or 0 if there is none
   std::string name;  ///< of the application, the prepared transaction or the slot; may be empty
   std::string user;  ///< may be empty
-  /// Since it began. Nothing if the server does not tell: for replication, and for transactions of
-  /// other users unless ours is a member of pg_read_all_stats.
+  /// Since it began. Not known for replication, nor for transactions of other users unless ours is
+  /// a member of pg_read_all_stats.
   std::optional<std::chrono::milliseconds> age;
-  std::int64_t transactions = 0;  ///< begun since, in the whole server
+  std::int64_t transactions = 0;  ///< begun since then on the whole server
 };
 
-/// How a queue fares, beside TaskQueue::counts().
+/// The state of a queue, in addition to TaskQueue::counts().
 struct QueueHealth {
-  /// How long the task that is due longest has been due. Nothing if none is.
+  /// How long the oldest task that is due has been waiting. Empty if no task is due.
   std::optional<std::chrono::milliseconds> oldest_ready;
 
-  /// How long ago the lease that ran out first ran out. Nothing if recovery left none.
+  /// Age of the oldest expired lease. Empty if recovery has left none.
   std::optional<std::chrono::milliseconds> oldest_expired;
 
-  /// Rows of the table of tasks, by the server's statistics: late by a second or so, and estimates.
-  /// In SQLite counted, up to 100,000. Dead ones are what updates and deletes left behind and
-  /// vacuum has not removed yet.
+  /// Rows of the task table. In PostgreSQL these are estimates from the server's statistics, about
+  /// a second old; dead rows are those that updates and deletes left behind and vacuum has not
+  /// removed yet. In SQLite live rows are counted, up to 100,000, and dead ones are always 0.
   std::uint64_t live_rows = 0;
   std::uint64_t dead_rows = 0;
 
-  /// Who holds vacuum back most. Always nothing in SQLite. Nothing if nobody does, or the server
-  /// does not let us look.
+  /// What holds vacuum back most. Empty if nothing does, if the server does not let us look, and
+  /// always in SQLite.
   std::optional<SnapshotHolder> oldest_snapshot;
 };
 

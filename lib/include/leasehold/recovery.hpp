@@ -2,12 +2,13 @@
 
 #include <chrono>
 #include <cstddef>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "leasehold/export.hpp"
-#include "leasehold/task.hpp"
+#include "leasehold/task_record.hpp"
 
 namespace leasehold::inline v0 {
 
@@ -15,44 +16,53 @@ class QueueCore;  // internal
 class TaskQueue;
 
 struct RecoveryOptions {
-  /// A task whose lease expires for this many-th time is dead: it probably kills its workers.
-  /// 1 to 1,000,000. Default 3.
+  /// A task is dead once its lease has expired this many times, because it probably crashes its
+  /// workers. 1 to 1,000,000. Default 3.
   int max_crashes = 3;
 
-  /// Leases taken back in one statement, 1 to 10,000. Default 1,000.
+  /// How many leases are taken back in one statement, 1 to 10,000. Larger batches are faster and
+  /// keep rows locked for longer. Default 1,000.
   std::size_t batch = 1'000;
 };
 
-/// A lease that was taken back.
+/// A task whose expired lease was taken back.
 struct RecoveredTask {
   TaskId id;
   std::string type;
-  TaskState state = TaskState::pending;  ///< now: pending or dead
-  std::string worker;                    ///< that did not renew it
-  std::chrono::milliseconds overdue{0};  ///< since it expired
-  int crash_count = 0;                   ///< this one counted
+  TaskState state = TaskState::pending;  ///< its new state: pending or dead
+  std::string worker;                    ///< the worker that did not renew the lease
+  std::chrono::milliseconds overdue{0};  ///< how long ago the lease expired
+  int crash_count = 0;                   ///< expired leases of this task, including this one
 };
 
+/// What recovery did, in one batch or in all.
 struct RecoveryReport {
   std::vector<RecoveredTask> tasks;
-  std::size_t requeued = 0;
-  std::size_t dead = 0;
-  std::size_t batches = 0;
+  std::size_t requeued = 0;  ///< of these, tasks that are pending again
+  std::size_t dead = 0;      ///< and tasks that are dead
+  std::size_t batches = 0;   ///< statements
 };
 
-/// Takes back what crashed workers held: expired leases become pending again at their old place, or
-/// dead after too many crashes or attempts. Only the database's clock judges, and a renewal or
-/// completion that commits first wins.
+/// Takes back the leases of crashed workers. A task whose lease has expired becomes pending again
+/// at its old place in the queue, or dead after too many crashes or attempts. Only the store's
+/// clock decides whether a lease has expired, and a renewal or completion that commits first wins.
 ///
-/// Any number may run at once, in any number of processes; each lease is taken back once.
+/// Any number of processes may do this at once; each lease is taken back once.
+///
 /// Thread safety: every member may be called from any thread.
 class LEASEHOLD_API Recovery {
  public:
   explicit Recovery(TaskQueue& queue, RecoveryOptions options = {});
 
-  /// Goes on until no expired lease is left. Throws as TaskQueue does; what was done before stays
-  /// done.
+  /// Takes back all expired leases and returns what it did. After a large outage the report can be
+  /// large too; recover_in_batches() needs memory for one batch only.
+  ///
+  /// Throws as TaskQueue does. What was recovered before stays recovered.
   RecoveryReport run_once();
+
+  /// Takes back all expired leases, and calls `on_batch` after each batch that recovered something,
+  /// once it is committed. Throws as TaskQueue does, and what `on_batch` throws.
+  void recover_in_batches(const std::function<void(const RecoveryReport& batch)>& on_batch);
 
  private:
   std::shared_ptr<QueueCore> core_;

@@ -9,10 +9,10 @@
 
 #include "leasehold/export.hpp"
 #include "leasehold/fencing_token.hpp"
+#include "leasehold/task.hpp"
 #include "leasehold/task_queue.hpp"
-#include "leasehold/worker.hpp"
 
-struct sqlite3;  // of <sqlite3.h>, which only those need who have SQL of their own
+struct sqlite3;  // from <sqlite3.h>, which you need only for SQL of your own
 
 namespace leasehold::inline v0 {
 
@@ -29,51 +29,52 @@ namespace leasehold::inline v0 {
 //     complete_in(db, lease);
 //     execute(db, "COMMIT");
 //
-// Your own connection must have the queue's file as its main database (one that is attached does
-// not do: SQLite commits several files one after the other) and must have begun a transaction;
-// anything else is an InvalidArgument. BEGIN IMMEDIATE is right: a transaction that has read and
-// wants to write when another one has written meanwhile is refused by SQLite. An in-memory queue
-// has no second connection: use transact().
+// Your own connection must have the queue's file as its main database (an attached one is not
+// enough: SQLite commits several files one after the other) and must have begun a transaction.
+// Anything else is an InvalidArgument. Begin it with BEGIN IMMEDIATE: SQLite refuses to let a
+// transaction write after it has read something that another one has changed since. A queue in
+// memory has no second connection: use transact().
 //
-// SQLite lets one write at a time: while the transaction is open all other writers of the file
-// wait, the renewals of this very worker too. Keep it short, much shorter than a lease.
+// SQLite allows one writer at a time. While the transaction is open, all other writers of the file
+// wait, including the renewals of this very worker. Keep it much shorter than a lease.
 //
-// All of these throw our own exceptions, and Unavailable if another connection is in the way. For
-// queues in PostgreSQL the same is in leasehold/postgres.hpp.
+// All functions throw our own exceptions, and Unavailable if another connection blocks them. For
+// queues in PostgreSQL, leasehold/postgres.hpp has the same functions.
 
-/// Runs `work` in one immediate transaction on the queue's own connection and commits it. If it
-/// throws, the transaction is rolled back, and what it threw is thrown on. `work` has that
-/// connection for itself: it may use tables of its own and the functions below, must not commit or
-/// roll back, and must not keep the pointer. Calling the queue or its leases inside is refused
-/// (InvalidArgument), and so is any other call that would wait for this transaction, such as taking
-/// a lock in the same database; other threads that do so wait. A Lock whose destructor runs inside
-/// is released afterwards. Of another database transact() may be called inside, by all threads in
-/// the same order.
+/// Runs `work` in one immediate transaction on the queue's own connection and commits it. If `work`
+/// throws, the transaction is rolled back, and the exception is passed on.
+///
+/// `work` has the connection to itself. It may use tables of its own and the functions below. It
+/// must not commit or roll back, and must not keep the pointer. Calls that would wait for this very
+/// transaction are refused (InvalidArgument): those of the queue and its leases, or taking a lock
+/// in the same database. Other threads that make such calls wait. A Lock whose destructor runs
+/// inside is released afterwards. transact() of another database may be nested, if all threads nest
+/// them in the same order.
 LEASEHOLD_API void transact(TaskQueue& queue, const std::function<void(sqlite3*)>& work);
 
-/// Adds a task if and when the transaction commits.
+/// Adds a task when the transaction commits.
 LEASEHOLD_API Enqueued enqueue_in(sqlite3* transaction, TaskQueue& queue, const NewTask& task);
 LEASEHOLD_API std::vector<Enqueued> enqueue_in(sqlite3* transaction, TaskQueue& queue,
                                                std::span<const NewTask> tasks);
 
-/// Completes a task if and when the transaction commits. Throws LeaseLost if the lease is gone: let
-/// the transaction roll back, and nothing of it happened.
+/// Completes a task when the transaction commits. Throws LeaseLost if the lease is gone: let the
+/// transaction roll back, and none of it has happened.
 ///
-/// The handle then leaves its task alone, also in its destructor. If the transaction was rolled
-/// back, call fail() or release() on it, or let the lease expire.
+/// Afterwards the handle no longer writes to its task, not even in its destructor. If the
+/// transaction was rolled back, call fail() or release(), or let the lease expire.
 LEASEHOLD_API void complete_in(sqlite3* transaction, TaskLease& lease,
                                std::string_view result = {});
 
-/// The same from the handler of a worker. Commit, then return from the handler. If it throws
-/// instead, the task is failed, unless the transaction was committed all the same; if it returns
-/// without a commit, the lease expires. The lease is not renewed between this call and the
-/// handler's end. May be called again, in a new transaction, when the first one was rolled back.
+/// The same in the handler of a worker. Commit, and then return from the handler. If the handler
+/// throws instead, the attempt has failed, unless the transaction was committed before. If it
+/// returns without a commit, the lease expires. The lease is not renewed between this call and the
+/// end of the handler. If the transaction was rolled back, the call may be repeated in a new one.
 LEASEHOLD_API void complete_in(sqlite3* transaction, Task& task, std::string_view result = {});
 
-/// Throws StaleToken if a newer token than this one was seen for the resource (1 to 512 bytes of
-/// UTF-8): let the transaction roll back. Call it with the lock's token before what a lock
-/// protects, in the transaction that reads as in the one that writes, if these are two. The tables
-/// must be in the connection's main database: a TaskQueue or migrate() makes them.
+/// Throws StaleToken if a newer token was seen for the resource (1 to 512 bytes of UTF-8): let the
+/// transaction roll back. Call it with the token of a lock before touching what the lock protects.
+/// If reading and writing happen in two transactions, call it in both. The tables must be in the
+/// connection's main database: a TaskQueue or migrate() creates them.
 LEASEHOLD_API void fence(sqlite3* transaction, std::string_view resource, FencingToken token);
 
 /// The path of the file that a URI like `sqlite:PATH` names. Nothing if the URI names another kind

@@ -1,103 +1,72 @@
 #pragma once
 
-#include <chrono>
-#include <compare>
-#include <cstdint>
-#include <functional>
-#include <optional>
-#include <ostream>
-#include <string>
+#include <memory>
+#include <stop_token>
+#include <string_view>
 
 #include "leasehold/export.hpp"
+#include "leasehold/task_attempt.hpp"
 
 namespace leasehold::inline v0 {
 
-/// Names a task for ever: ids are never used again.
-struct TaskId {
-  std::int64_t value = 0;
+class WorkerRun;  // internal
+struct TaskRun;   // internal
 
-  friend auto operator<=>(const TaskId&, const TaskId&) = default;
-  friend std::ostream& operator<<(std::ostream& out, TaskId id) { return out << id.value; }
+/// Why a handler was asked to stop.
+enum class StopReason {
+  none,        ///< it was not
+  lease_lost,  ///< the lease is gone: recovered, or the store was unreachable for too long
+  cancelled,   ///< somebody cancelled the task
+  deadline,    ///< the handler ran longer than HandlerOptions::deadline
+  shutdown,    ///< the worker stops, and its grace period is over
 };
 
-/// Grows by one with every change of a task's state (leased, recovered, completed, …) and with
-/// every update(). Who writes names the version it stands on, and is refused if the task has moved
-/// on.
-struct TaskVersion {
-  std::int64_t value = 0;
+LEASEHOLD_API const char* to_string(StopReason reason) noexcept;
 
-  friend auto operator<=>(const TaskVersion&, const TaskVersion&) = default;
-  friend std::ostream& operator<<(std::ostream& out, TaskVersion v) { return out << v.value; }
-};
+/// A task as the handler of a Worker sees it.
+///
+/// The worker renews the lease on a thread of its own while the handler runs, so a handler that
+/// blocks keeps its lease. Once stop_token() has fired, for whatever reason, the task no longer
+/// belongs to this handler: nothing that it does, returns or throws afterwards changes the task.
+///
+/// Thread safety: const members may be called from any thread while the handler runs, the others
+/// from one thread at a time.
+class LEASEHOLD_API Task : public TaskAttempt {
+ public:
+  Task(const Task&) = delete;
+  Task& operator=(const Task&) = delete;
 
-enum class TaskState {
-  pending,    ///< waits for its time and for a worker
-  leased,     ///< a worker has it
-  completed,  ///< done
-  dead,       ///< failed or crashed too often: waits for somebody to look at it
-  cancelled,  ///< called off
-};
+  /// Stores how far the work has come: JSON of at most TaskQueueOptions::largest_payload bytes.
+  /// The next attempt finds it in last_progress(). Costs one statement.
+  ///
+  /// Throws as TaskQueue does. Catch Unavailable and OutcomeUnknown if a progress report that is
+  /// lost while the store is unreachable does not matter. If the result is `stale`, stop_token()
+  /// has fired or will fire shortly. Not allowed after complete_in() (InvalidArgument).
+  LeaseWrite progress(std::string_view json);
 
-/// For logs and messages.
-LEASEHOLD_API const char* to_string(TaskState state) noexcept;
+  /// Sets the result that is stored with the task when the handler returns: JSON of at most
+  /// TaskQueueOptions::largest_payload bytes.
+  void set_result(std::string_view json);
 
-/// A task to be done.
-struct NewTask {
-  /// Which handler it is for. 1 to 128 bytes of UTF-8 without control characters.
-  std::string type;
+  /// Fires when the lease is lost, the task is cancelled, the handler's deadline has passed, or the
+  /// worker stops and its grace period is over. A loss or cancellation is noticed by the next
+  /// renewal, that is within a third of the lease. Callbacks on this token run on the worker's own
+  /// threads and must return quickly.
+  std::stop_token stop_token() const noexcept;
 
-  /// JSON, kept to the letter. At most TaskQueueOptions::largest_payload bytes. Default: {}.
-  std::string payload = "{}";
+  /// Why stop_token() fired.
+  StopReason stop_reason() const noexcept;
 
-  /// Higher goes first, among tasks of one type that are due. −1,000,000 to 1,000,000. Each level
-  /// in use costs a lease an index look-up, so use a few levels, not a continuum. Default 0.
-  int priority = 0;
+  /// True once the worker was asked to stop. A long handler can then store its progress and throw
+  /// RetryLater within the grace period.
+  bool shutting_down() const noexcept;
 
-  /// Not before this time, by the database's clock. Default: now.
-  std::optional<std::chrono::system_clock::time_point> run_at;
+ private:
+  friend class WorkerRun;
+  Task(WorkerRun& worker, std::shared_ptr<TaskRun> run) noexcept;
 
-  /// Not before this much later than `run_at`, or than now by the database's clock. At most 10
-  /// years. Default: none.
-  std::chrono::milliseconds delay{0};
-
-  /// How often it is tried before it is dead, 1 to 1,000,000. A crashed attempt counts, one given
-  /// back by release() does not. Default 10.
-  int max_attempts = 10;
-
-  /// While a task with the same key is pending or leased, another one is not added: enqueue()
-  /// returns the living one's id. At most 512 bytes; empty, the default, means no such limit. Costs
-  /// an index entry.
-  std::string unique_key;
-};
-
-/// A task as it is in the store. Times are the database's.
-struct TaskRecord {
-  TaskId id;
-  TaskVersion version;
-  std::string type;
-  TaskState state = TaskState::pending;
-  int priority = 0;
-  std::string payload;                  ///< JSON
-  std::optional<std::string> progress;  ///< JSON, as last reported
-  std::optional<std::string> result;    ///< JSON, of a completed task
-  std::chrono::system_clock::time_point run_at;
-  std::string leased_by;  ///< the worker that has it, or had it when it ended; else empty
-  std::optional<std::chrono::system_clock::time_point> lease_expiry;  ///< if leased
-  int attempts = 0;  ///< begun, the present one counted
-  int max_attempts = 0;
-  int crash_count = 0;  ///< leases that expired
-  std::string unique_key;
-  std::string last_error;
-  std::chrono::system_clock::time_point created_at;
-  std::chrono::system_clock::time_point updated_at;
-  std::optional<std::chrono::system_clock::time_point> finished_at;
+  WorkerRun& worker_;
+  const std::shared_ptr<TaskRun> run_;
 };
 
 }  // namespace leasehold::inline v0
-
-template <>
-struct std::hash<leasehold::TaskId> {
-  std::size_t operator()(leasehold::TaskId id) const noexcept {
-    return std::hash<std::int64_t>{}(id.value);
-  }
-};

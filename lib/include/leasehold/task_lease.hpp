@@ -2,49 +2,48 @@
 
 #include <chrono>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 
 #include "leasehold/export.hpp"
-#include "leasehold/task.hpp"
+#include "leasehold/task_attempt.hpp"
+#include "leasehold/task_record.hpp"
 
 namespace leasehold::inline v0 {
 
-class QueueCore;  // internal: what a queue and its leases share
+class QueueCore;  // internal
 
-/// What became of a write that only the holder of a lease may make.
-enum class LeaseWrite {
-  accepted,  ///< the lease was ours, and it is written
-  stale,     ///< it is not ours any more: expired and recovered, cancelled, or ended. Not written
-};
-
-/// What became of a failed attempt.
+/// The result of reporting a failed attempt.
 enum class FailOutcome {
-  retried,  ///< pending again, for later
-  dead,     ///< no attempt was left, or none was wanted
-  stale,    ///< the lease is not ours any more; nothing was written
+  retried,  ///< the task is pending again and due later
+  dead,     ///< the task is dead: no attempt was left, or none was wanted
+  stale,    ///< nothing was written: the lease is no longer ours
 };
 
-LEASEHOLD_API const char* to_string(LeaseWrite write) noexcept;
 LEASEHOLD_API const char* to_string(FailOutcome outcome) noexcept;
 
-/// When a failed task is tried again: after `first`, then `factor` times as long with each attempt
-/// up to `longest`, each shortened by a random share of up to a half so that what failed together
-/// does not come back together.
+/// How long a failed task waits before its next attempt. Each delay is shortened by a random share
+/// of up to one half, so that tasks that failed together are not retried together.
 struct TaskBackoff {
+  /// The delay after the first failed attempt, 1 ms to 10 years. Default 1 s.
   std::chrono::milliseconds first{1'000};
+  /// By how much the delay grows with each attempt, 1 to 100. Default 2.
   double factor = 2.0;
+  /// The delay does not grow beyond this, at least `first`. Default 1 h.
   std::chrono::milliseconds longest{3'600'000};
 };
 
-/// Whether and when a failed task is tried again; max_attempts holds in any case.
+/// Whether and when a failed task is retried. NewTask::max_attempts applies in any case.
 class LEASEHOLD_API Retry {
  public:
-  /// By the queue's TaskQueueOptions::backoff.
+  /// After the delay that TaskQueueOptions::backoff gives.
   static Retry by_policy() { return Retry{Kind::by_policy, {}, {}}; }
+  /// After the delay that `backoff` gives.
   static Retry with(TaskBackoff backoff) { return Retry{Kind::with, {}, backoff}; }
+  /// After exactly `delay`, 0 to 10 years.
   static Retry after(std::chrono::milliseconds delay) { return Retry{Kind::after, delay, {}}; }
-  /// Dead at once.
+  /// Not at all: the task is dead at once.
   static Retry never() { return Retry{Kind::never, {}, {}}; }
 
  private:
@@ -58,71 +57,67 @@ class LEASEHOLD_API Retry {
   TaskBackoff backoff_;
 };
 
-/// A task that this process may work on, until valid_until() or longer if it is extended.
-/// Move-only.
+/// The right to work on a task until valid_until(), or longer if the lease is extended. Move-only.
 ///
-/// Every write names the version that this lease made, in one statement: if the lease has been
-/// taken back meanwhile, nothing is changed and the answer is `stale`. A write whose reply was lost
-/// is looked up and made again where that is safe; only if that fails too does it throw
-/// OutcomeUnknown.
+/// Every write names the version that this lease created and costs one statement. If the lease was
+/// taken back in the meantime, the write changes nothing and returns `stale`. If the reply to a
+/// write is lost, the write is repeated, and if necessary the task is looked up to see what became
+/// of it. Only if that fails too does the call throw OutcomeUnknown; the lease is then unchanged,
+/// and the call may be repeated.
 ///
-/// complete(), fail() and release() end the lease; a second ending is an error of the caller
-/// (InvalidArgument). An unfinished lease that is destroyed fails its task ("abandoned"), so that
-/// an exception on the way costs an attempt and a backoff, not the whole lease time. The destructor
-/// never throws and waits at most for the queue's time-outs; what it could not do is logged, and
-/// the lease then expires by itself.
+/// complete(), fail() and release() end the lease. Ending it twice is an error of the caller
+/// (InvalidArgument). If a lease is destroyed before it was ended, its task fails ("abandoned"), so
+/// that an exception on the way costs one attempt and a backoff instead of the whole lease. The
+/// destructor never throws, and waits no longer than the time-outs of the queue. If it cannot fail
+/// the task, it logs that, and the lease expires.
 ///
-/// Thread safety: const members from any thread; the others from one thread at a time.
-class LEASEHOLD_API TaskLease {
+/// Thread safety: const members may be called from any thread, the others from one thread at a
+/// time.
+class LEASEHOLD_API TaskLease : public TaskAttempt {
  public:
   TaskLease(TaskLease&&) noexcept;
   TaskLease& operator=(TaskLease&&) noexcept;
   ~TaskLease();
 
-  TaskId id() const noexcept;
-  TaskVersion version() const noexcept;
-  const std::string& type() const noexcept;
-  const std::string& payload() const noexcept;  ///< JSON
-  int priority() const noexcept;
-
-  /// 1 for the first.
-  int attempt() const noexcept;
-  int max_attempts() const noexcept;
-  /// How many earlier leases of this task expired.
-  int crash_count() const noexcept;
-  /// What an earlier attempt reported last, or this one. JSON; empty if nothing was.
-  const std::string& last_progress() const noexcept;
+  /// The name under which the task was leased.
   const std::string& worker() const noexcept;
 
-  /// Until when the lease is ours for certain: counted on the steady clock from before the request
-  /// was sent, minus a margin. Asks no server.
+  /// Until then the lease is certainly ours. The time is counted on this process's steady clock
+  /// from before the request was sent, minus a safety margin of 1 % + 2 ms. In the past once the
+  /// lease has ended. Asks no server.
   std::chrono::steady_clock::time_point valid_until() const noexcept;
+
+  /// Whether valid_until() is in the future.
   bool valid() const noexcept;
 
-  /// Renews the lease for its duration, or for another one, from now. `stale` is how a worker
-  /// learns that its task was recovered or cancelled. A lease that has expired but was not yet
-  /// taken back can be renewed. Not after complete_in() (InvalidArgument), as progress().
+  /// Renews the lease from now on, for its present duration or for another one of 100 ms to 24 h.
+  /// A lease that has expired can still be renewed if nobody has taken it back yet. `stale` means
+  /// that the task was recovered or cancelled. Not allowed after complete_in() (InvalidArgument).
   LeaseWrite extend();
   LeaseWrite extend(std::chrono::milliseconds duration);
 
-  /// Stores how far the work has come: JSON, at most TaskQueueOptions::largest_payload bytes.
-  /// Not after complete_in() (InvalidArgument): it could wait for the caller's own transaction.
+  /// Stores how far the work has come: JSON of at most TaskQueueOptions::largest_payload bytes.
+  /// Not allowed after complete_in() (InvalidArgument): the call could wait for the caller's own
+  /// transaction.
   LeaseWrite progress(std::string_view json);
 
-  /// Done. `result`: JSON, or empty for none; lost if completed tasks are deleted at once.
+  /// Completes the task. `result` is JSON, or empty for none. It is not stored if the queue deletes
+  /// completed tasks at once (TaskQueueOptions::retention).
   LeaseWrite complete(std::string_view result = {});
 
-  /// Not done. `error` is kept for people to read: its first 4,096 bytes, bytes that are not UTF-8
-  /// replaced.
+  /// Reports that the attempt failed. `error` is stored for people to read, up to 4,096 bytes;
+  /// bytes that are not UTF-8 are replaced.
   FailOutcome fail(std::string_view error, Retry retry = Retry::by_policy());
 
-  /// Gives the task back as if it had never been leased: at its place, the attempt not counted.
+  /// Gives the task back as if it had never been leased: it keeps its place in the queue, and the
+  /// attempt does not count.
   LeaseWrite release();
-  /// The same, but not to be tried again for this long.
+
+  /// The same, but the task is not due before `delay` has passed, 0 to 10 years.
   LeaseWrite release_for(std::chrono::milliseconds delay);
 
-  /// Lets go without telling anybody: the lease expires, and recovery counts a crash. For handles
-  /// whose task is ended in another way.
+  /// Drops the lease without a write. Unless the task is ended in some other way, the lease expires
+  /// and recovery counts a crash.
   void abandon() noexcept;
 
   struct State;  // internal
@@ -130,6 +125,7 @@ class LEASEHOLD_API TaskLease {
  private:
   friend class QueueCore;
   explicit TaskLease(std::unique_ptr<State> state) noexcept;
+  LeaseWrite release_after(std::optional<std::chrono::milliseconds> delay);
 
   std::unique_ptr<State> state_;
 };

@@ -11,10 +11,12 @@
 #include <vector>
 
 #include "leasehold/export.hpp"
+#include "leasehold/postgres_options.hpp"
 #include "leasehold/queue_health.hpp"
 #include "leasehold/runner_id.hpp"
-#include "leasehold/task.hpp"
+#include "leasehold/sqlite_options.hpp"
 #include "leasehold/task_lease.hpp"
+#include "leasehold/task_record.hpp"
 #include "leasehold/task_stats.hpp"
 
 namespace spdlog {
@@ -25,41 +27,19 @@ namespace leasehold::inline v0 {
 
 class QueueCore;  // internal
 
-struct PostgresOptions {
-  /// Connections at most; they are made when needed and shared by all threads. A call that finds
-  /// all in use waits for one. Default 4.
-  std::size_t connections = 4;
-
-  /// How long to wait for a connection to be made. Counted in whole seconds, at least 2. Default 5
-  /// s.
-  std::chrono::milliseconds connect_timeout{5'000};
-
-  /// How long to wait for an answer before the connection is closed and the outcome declared
-  /// unknown, and how long to wait for a free connection. Default 30 s.
-  std::chrono::milliseconds command_timeout{30'000};
-
-  /// The schema of the tables: a letter or _, then letters, digits or _, at most 63. Default
-  /// leasehold.
-  std::string schema = "leasehold";
-};
-
-struct SqliteOptions {
-  /// How long a call tries while other processes write to the file, 1 ms to 1 h; then it throws
-  /// Unavailable. Default 30 s.
-  std::chrono::milliseconds timeout{30'000};
-};
-
-/// What becomes of completed tasks.
+/// What happens to completed tasks.
 class Retention {
  public:
-  /// The cheapest. Nothing can be looked up afterwards, results are not kept.
+  /// They are deleted when they are completed. This is the cheapest. Their results are not stored,
+  /// and they cannot be looked up afterwards.
   static Retention delete_at_once() { return Retention{Kind::none, {}}; }
-  /// Kept until a remove_finished() (the daemon calls it) finds them this old.
+  /// They are kept until remove_finished(), which the daemon calls too, finds them this old.
+  /// 0 to 10 years.
   static Retention keep_for(std::chrono::milliseconds time) { return Retention{Kind::time, time}; }
   static Retention keep_forever() { return Retention{Kind::ever, {}}; }
 
   bool deletes_at_once() const noexcept { return kind_ == Kind::none; }
-  /// Nothing if they are kept for ever.
+  /// Empty if they are kept forever.
   std::optional<std::chrono::milliseconds> time() const noexcept {
     return kind_ == Kind::ever ? std::nullopt : std::optional{time_};
   }
@@ -72,71 +52,74 @@ class Retention {
   std::chrono::milliseconds time_;
 };
 
-/// Whether enqueue() tells waiting workers, by one NOTIFY a call on the channel named like the
-/// schema. Commits that notify stand in line for a lock of the whole server, which is noticeable
-/// from some thousand single enqueues a second on.
+/// Whether enqueue() notifies waiting workers. In PostgreSQL this is one NOTIFY per call, on the
+/// channel named like the schema. Commits that notify wait for each other on a lock of the whole
+/// server, which becomes noticeable at some thousand single enqueues per second.
 enum class Notify {
   on,
-  off,  ///< workers find new tasks when they look by themselves
+  off,  ///< workers find new tasks by polling only
 };
 
 struct TaskQueueOptions {
-  PostgresOptions postgres;  ///< for postgresql://…
-  SqliteOptions sqlite;      ///< for sqlite:…
+  PostgresOptions postgres;  ///< used for postgresql://…
+  SqliteOptions sqlite;      ///< used for sqlite:…
 
-  /// Who leases, if a LeaseRequest does not say. Default: RunnerId::of_this_process().
+  /// Names the worker in leases whose LeaseRequest names none. Default:
+  /// RunnerId::of_this_process().
   std::optional<RunnerId> runner;
 
-  /// Default: kept for a day.
+  /// What happens to completed tasks. Default: they are kept for a day.
   Retention retention = Retention::keep_for(std::chrono::hours{24});
 
-  /// For Retry::by_policy().
+  /// The delays of Retry::by_policy().
   TaskBackoff backoff;
 
-  /// Bytes of a payload, progress or result at most. A large one is written again with every change
-  /// of its task's state: keep big things elsewhere and their names here. At most 64 MiB. Default 1
-  /// MiB.
+  /// The most bytes that a payload, progress or result may have, up to 64 MiB. PostgreSQL writes
+  /// the whole row again whenever its task changes its state, so store large data elsewhere and
+  /// refer to it. Default 1 MiB.
   std::size_t largest_payload = 1024 * 1024;
 
   /// Default on.
   Notify notify = Notify::on;
 
-  /// Where to log. Default: warnings and errors to stderr, nothing below.
+  /// Where to log. Default: warnings and errors go to stderr, the rest nowhere.
   std::shared_ptr<spdlog::logger> logger;
 };
 
-/// What became of a NewTask.
+/// The result of adding one NewTask.
 struct Enqueued {
   enum class Outcome {
     added,
-    exists,  ///< a living task has the same unique key; `id` is that one's
+    exists,  ///< not added: `id` is the pending or leased task with the same unique key
   };
   TaskId id;
   Outcome outcome = Outcome::added;
 };
 
 struct LeaseRequest {
-  /// Which types, 1 to 1,000 of them. Each gets its fair share of the limit; what one does not use
-  /// goes to the others.
+  /// The types to lease, 1 to 1,000. Each gets a fair share of the limit, and what one type does
+  /// not use goes to the others.
   std::vector<std::string> types;
 
-  /// 1 to 10,000 tasks in all. Default 1.
+  /// The most tasks to lease, 1 to 10,000. Default 1.
   std::size_t limit = 1;
 
-  /// How long a crash of this worker delays its tasks. 100 ms to 24 h. Default 30 s.
+  /// How long the lease lasts unless it is extended, 100 ms to 24 h. So long do the tasks wait if
+  /// this worker crashes. Default 30 s.
   std::chrono::milliseconds duration{30'000};
 
-  /// Who leases: 1 to 256 bytes of UTF-8 without control characters. Default: the queue's runner.
+  /// Names the worker: 1 to 256 bytes of UTF-8 without control characters. Default: the runner of
+  /// the queue.
   std::string worker;
 };
 
-/// A lease that is to be completed with a result.
+/// A lease that TaskQueue::complete() completes with a result.
 struct Completion {
   TaskLease* lease = nullptr;
   std::string result;  ///< JSON, or empty for none
 };
 
-/// What update() changes; what is not given stays.
+/// What update() changes. Members that are not set stay as they are.
 struct TaskChanges {
   std::optional<std::string> payload;
   std::optional<int> priority;
@@ -147,8 +130,8 @@ struct TaskChanges {
 struct Update {
   enum class Outcome {
     updated,    ///< `version` is the new one
-    conflict,   ///< the task is at another version; `version` is that one
-    leased,     ///< a worker has it, and only its lease may write; `version` as expected
+    conflict,   ///< not changed: the task has another version, which is in `version`
+    leased,     ///< not changed: the task is leased, and only its lease may write
     not_found,  ///< there is no such task
   };
   Outcome outcome = Outcome::not_found;
@@ -156,17 +139,17 @@ struct Update {
 };
 
 enum class CancelOutcome {
-  was_pending,  ///< cancelled; nobody had it
+  was_pending,  ///< cancelled; no worker held it
   was_leased,   ///< cancelled; its worker learns of it with its next write or renewal
-  finished,     ///< it had ended before
-  not_found,
+  finished,     ///< not changed: it had ended before
+  not_found,    ///< there is no such task
 };
 
 enum class RetryOutcome {
-  requeued,   ///< pending, with all its attempts again
-  not_dead,   ///< it is neither dead nor cancelled
-  key_taken,  ///< another living task has its unique key
-  not_found,
+  requeued,   ///< pending again, with all its attempts
+  not_dead,   ///< not changed: the task is neither dead nor cancelled
+  key_taken,  ///< not changed: another pending or leased task has its unique key
+  not_found,  ///< there is no such task
 };
 
 LEASEHOLD_API const char* to_string(Enqueued::Outcome outcome) noexcept;
@@ -174,128 +157,140 @@ LEASEHOLD_API const char* to_string(Update::Outcome outcome) noexcept;
 LEASEHOLD_API const char* to_string(CancelOutcome outcome) noexcept;
 LEASEHOLD_API const char* to_string(RetryOutcome outcome) noexcept;
 
-/// Which tasks to list. What is not given does not matter.
+/// Selects tasks to list. Members that are not set match every task.
 struct TaskFilter {
   std::optional<TaskState> state;
   std::optional<std::string> type;
   std::optional<std::string> worker;
-  TaskId after{0};          ///< only tasks with larger ids: the last one of the page before
+  TaskId after{0};          ///< only tasks with larger ids: pass the last id of the previous page
   std::size_t limit = 100;  ///< 1 to 10,000
 };
 
-/// How many tasks of a type are in a state.
+/// The number of tasks of one type in one state.
 struct TaskCount {
   std::string type;
   TaskState state = TaskState::pending;
   std::uint64_t number = 0;
-  bool more = false;  ///< there are more than `number`, which is where counting stopped
+  bool more = false;  ///< counting stopped at `number`; there are more
 };
 
+/// Selects finished tasks to delete.
 struct Removal {
-  /// How long tasks are kept after they ended, by state. Nothing means for ever. Defaults:
-  /// completed ones as the queue's retention says, cancelled ones for a day, dead ones for ever.
+  /// Completed, cancelled or dead tasks are deleted if they ended at least this long ago, 0 to
+  /// 10 years. Default: empty, which means that no task in this state is deleted.
   std::optional<std::chrono::milliseconds> completed;
   std::optional<std::chrono::milliseconds> cancelled;
   std::optional<std::chrono::milliseconds> dead;
-  /// Deleted in one statement, 1 to 100,000: more is faster and holds locks longer. Default 1,000.
+
+  /// How many tasks one statement deletes, 1 to 100,000. Larger chunks are faster and keep rows
+  /// locked for longer. Default 1,000.
   std::size_t chunk = 1'000;
-  /// Deleted in one call at most, rounded up to whole chunks. Nothing, the default, means all.
+
+  /// How many tasks the call deletes at most, rounded up to whole chunks. Default: empty, which
+  /// means all.
   std::optional<std::uint64_t> limit;
 };
 
-/// A queue of tasks in a PostgreSQL table, or in SQLite: in a file that several processes of one
-/// machine share, or in memory. Run migrate() on a PostgreSQL database first; in SQLite the tables
-/// are made when they are not there.
+/// A queue of tasks, either in PostgreSQL or in SQLite: in a file that several processes of one
+/// machine share, or in memory. In PostgreSQL, run migrate() first. In SQLite the tables are
+/// created when they are missing.
 ///
-/// In SQLite one writes at a time, and every call is one transaction: "one statement" and "one
-/// connection" below are that. Leases are judged by the clock that counts since the machine was
-/// started, so that a time of day that jumps gives no task to two workers; run_at and retention are
-/// judged by the time of day. See docs/tasks.md.
+/// SQLite allows one writer at a time, and every call is one transaction; where "one statement" is
+/// mentioned below, it means that transaction. SQLite has no clock of its own: leases expire by the
+/// time since the machine was started, so that setting its clock cannot give a task to two workers,
+/// while `run_at` and retention use the time of day. See docs/tasks.md.
 ///
 /// Thread safety: every member may be called from any thread. Leases may outlive their queue.
 ///
-/// Every member may throw InvalidArgument, Unavailable (it did not happen: the server is away),
-/// OutcomeUnknown (it may have happened: the connection was lost while waiting for the answer) and
-/// ServerRefused. Deadlocks and serialization failures are retried a few times. A connection that
-/// is lost comes back by itself with the next call; after a failed attempt calls fail at once with
-/// Unavailable for a pause that grows from 50 ms to 2 s.
+/// Every member may throw InvalidArgument, Unavailable (it did not happen: the store is
+/// unreachable), OutcomeUnknown (it may have happened: the connection was lost before the reply)
+/// and ServerRefused. Deadlocks and serialization failures are retried a few times. A lost
+/// connection is established again by the next call. If that fails, calls throw Unavailable at once
+/// for a pause that grows from 50 ms to 2 s.
 class LEASEHOLD_API TaskQueue {
  public:
-  /// For example TaskQueue{"postgresql://localhost/app"}; libpq's key=value form does too. Connects
-  /// with the first call.
+  /// For PostgreSQL: TaskQueue{"postgresql://localhost/app"}, or libpq's key=value form. The first
+  /// call connects.
   ///
-  /// Or TaskQueue{"sqlite:tasks.db"}, a file; TaskQueue{"sqlite::memory:"}, this queue's own, gone
-  /// with it; TaskQueue{"sqlite::memory:name"}, shared by all queues of this process that name it,
-  /// gone with the last. Opened here: throws ServerRefused for a file that is not ours, read-only,
-  /// or made by a newer Leasehold. Not to be used after fork().
+  /// For SQLite: TaskQueue{"sqlite:tasks.db"} is a file. TaskQueue{"sqlite::memory:"} is memory of
+  /// this queue's own, and gone with it. TaskQueue{"sqlite::memory:name"} is shared by all queues
+  /// of this process with that name, and gone with the last of them. The constructor opens the
+  /// database, and throws ServerRefused if the file belongs to another program, is read-only, or
+  /// was created by a newer Leasehold. A child of fork() must not use its parent's queue.
   explicit TaskQueue(std::string_view uri, TaskQueueOptions options = {});
 
   TaskQueue(TaskQueue&&) noexcept;
   TaskQueue& operator=(TaskQueue&&) noexcept;
   ~TaskQueue();
 
-  /// Adds a task. After OutcomeUnknown only a unique_key makes it safe to try again.
-  /// To add one in a transaction of your own: enqueue_in() in leasehold/postgres.hpp or sqlite.hpp.
+  /// Adds a task. After OutcomeUnknown it is safe to repeat the call only if the task has a
+  /// unique_key. To add a task in a transaction of your own, use enqueue_in() of
+  /// leasehold/postgres.hpp or leasehold/sqlite.hpp.
   Enqueued enqueue(const NewTask& task);
 
-  /// Adds all of them or none, in one statement; answers in the same order. At most 100,000.
+  /// Adds all tasks or none, in one statement. At most 100,000. The results have the same order.
   std::vector<Enqueued> enqueue(std::span<const NewTask> tasks);
 
   /// Throws InvalidArgument if enqueue() would refuse this task, without asking the store.
   static void check(const NewTask& task, const TaskQueueOptions& options = {});
 
-  /// Leases tasks that are due: by priority, then run_at, then id. Returns fewer than the limit,
-  /// perhaps none, if there are no more. Costs one round trip, however many tasks there are; one
-  /// more if some types have fewer than their share, and one more to look for what came back. If
-  /// one of those fails, what was leased before it is returned.
+  /// Leases tasks that are due, ordered by priority, then run_at, then id. Returns fewer than the
+  /// limit, possibly none, if there are not enough. The cost is one statement, however many tasks
+  /// there are; one more if some types have fewer tasks than their share; and one more to look for
+  /// tasks that came back. If one of these fails, the tasks leased before it are returned.
   ///
-  /// In a long queue, a task that comes back to an earlier place than what was just leased
-  /// (recovered, released, or committed late) may be passed over for some 10 ms; while somebody
-  /// keeps a transaction open for long, for up to 5 s. Never across priorities.
+  /// In a long queue, a task that comes back to a place before those just leased (recovered,
+  /// released, or committed late) can be passed over for about 10 ms, or for up to 5 s while
+  /// another transaction stays open for long. It is never passed over by tasks of a lower priority.
   std::vector<TaskLease> lease(const LeaseRequest& request);
 
-  /// Renews all of them in one statement, but for those that were given to complete_in(). Returns
-  /// those that are stale.
+  /// Renews all leases in one statement, except for those that were given to complete_in(). Returns
+  /// the tasks whose lease was stale.
   std::vector<TaskId> extend(std::span<TaskLease> leases);
 
-  /// Completes all of them in one statement. Returns those that were stale. After OutcomeUnknown
-  /// all leases are as they were: calling it again looks up what the first call did.
+  /// Completes all tasks in one statement. Returns those whose lease was stale. After
+  /// OutcomeUnknown all leases are unchanged, and repeating the call finds out what the first one
+  /// did.
   std::vector<TaskId> complete(std::span<TaskLease> leases);
   std::vector<TaskId> complete(std::span<const Completion> completions);
 
-  /// Releases all of them in one statement. Returns those that were stale.
+  /// Releases all leases in one statement. Returns the tasks whose lease was stale.
   std::vector<TaskId> release(std::span<TaskLease> leases);
 
+  /// Returns a task, or nothing if there is none with this id.
   std::optional<TaskRecord> get(TaskId id);
 
-  /// Changes a task if it still has the version that get() told: of two that try, one wins. A
-  /// leased task is its worker's alone.
+  /// Changes a task if it still has the version that get() returned. If two callers try, one of
+  /// them gets a conflict. A leased task can be changed only through its lease.
   Update update(TaskId id, TaskVersion expected, const TaskChanges& changes);
 
+  /// Cancels a pending or leased task.
   CancelOutcome cancel(TaskId id);
 
-  /// Gives a dead or cancelled task all its attempts again.
+  /// Makes a dead or cancelled task pending again, with all its attempts.
   RetryOutcome retry(TaskId id);
 
-  /// A page of tasks in order of id. The next one begins after the last of this one.
+  /// Returns a page of tasks, ordered by id.
   std::vector<TaskRecord> list(const TaskFilter& filter = {});
 
-  /// How many tasks there are by type and state, sorted; states without tasks are left out. Exact
-  /// up to `at_most` of each type and state and cut off there (TaskCount::more), so that the cost
-  /// is bounded by that and not by the depth of the table: about 10 ms for 100,000 counted. Leased
-  /// tasks are always counted exactly.
+  /// Counts tasks by type and state, sorted. States without tasks are left out. Counting stops at
+  /// `at_most` of each type and state (TaskCount::more), which bounds the cost: about 10 ms for
+  /// 100,000 tasks counted, however large the table is. Leased tasks are always counted exactly.
   std::vector<TaskCount> counts(std::uint64_t at_most = 10'000);
 
-  /// How the queue fares. Costs one look-up in an index for each type and priority in use and one
-  /// pass over the leased tasks, however many others there are.
+  /// Returns the state of the queue. Costs one index look-up for each type and priority in use, and
+  /// one pass over the leased tasks.
   QueueHealth health();
 
-  /// Deletes tasks that ended long enough ago, chunk by chunk until none is left. Returns how many.
-  /// Safe to run from several processes at once.
+  /// Deletes completed tasks that are older than TaskQueueOptions::retention, and cancelled tasks
+  /// that are older than a day. Dead tasks are kept. Returns how many were deleted.
   std::uint64_t remove_finished();
+
+  /// Deletes the finished tasks that `removal` selects, chunk by chunk. Returns how many were
+  /// deleted. Several processes may do this at once.
   std::uint64_t remove_finished(const Removal& removal);
 
-  /// What this queue did since it was made.
+  /// What this queue has done since it was created.
   TaskStats stats() const;
 
   const RunnerId& runner() const noexcept;

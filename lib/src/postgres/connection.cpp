@@ -12,7 +12,7 @@
 namespace leasehold::inline v0::postgres {
 namespace {
 
-/// Not there, there already, or of another result type than when it was prepared.
+/// The prepared statement is missing, exists already, or has another result type now.
 bool is_about_preparing(std::string_view sqlstate) {
   return sqlstate == "26000" || sqlstate == "42P05" || sqlstate == "0A000";
 }
@@ -35,8 +35,8 @@ Connection::~Connection() {
   if (socket_ >= 0) ::close(socket_);
 }
 
-/// Whether the server has closed the connection while it was idle. Reading would not tell: its last
-/// words, why it hangs up, come first.
+/// Whether the server has closed the connection while it was idle. Reading would not tell, because
+/// its last message, which gives the reason, would be read first.
 bool Connection::hung_up() const noexcept {
   pollfd line{socket_, POLLRDHUP, 0};
   return ::poll(&line, 1, 0) != 0;
@@ -44,10 +44,10 @@ bool Connection::hung_up() const noexcept {
 
 void Connection::interrupt() noexcept { ::shutdown(socket_, SHUT_RDWR); }
 
-/// Throws what an error means that came after something was sent.
+/// Translates an error that came after something was sent.
 void Connection::raise(const std::exception& error) {
   const std::string sqlstate = sqlstate_of(error);
-  // 57P01 to 57P03: the server ends the connection. It says so before or after it has committed.
+  // 57P01 to 57P03: the server ends the connection. It may have committed before it said so.
   if (!connection_->is_open() || sqlstate.starts_with("57P") || sqlstate == "40003" ||
       dynamic_cast<const pqxx::broken_connection*>(&error) ||
       dynamic_cast<const pqxx::in_doubt_error*>(&error)) {
@@ -75,8 +75,8 @@ pqxx::result Connection::run(const Statement& statement, const Params& params) {
       }
       return execute_prepared(*transaction, statement.prepared_name, params);
     } catch (const std::exception& error) {
-      // Nothing has been executed then. A pooler has given us another session than the one in which
-      // we prepared it, or other tables have come: it works the plain way, here and from now on.
+      // Nothing was executed. Either a pooler gave us another session than the one in which the
+      // statement was prepared, or the tables have changed. From now on we do without.
       if (!is_about_preparing(sqlstate_of(error))) raise(error);
       keeps_plans_ = false;
     }

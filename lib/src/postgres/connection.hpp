@@ -12,7 +12,7 @@
 
 namespace leasehold::inline v0::postgres {
 
-/// One connection. For one thread at a time, but for interrupt().
+/// One connection. For one thread at a time, except for interrupt().
 class Connection {
  public:
   /// Throws Unavailable or ServerRefused.
@@ -21,7 +21,7 @@ class Connection {
   Connection(const Connection&) = delete;
   Connection& operator=(const Connection&) = delete;
 
-  /// Nothing was sent: the server had hung up before.
+  /// Thrown if nothing was sent, because the server had closed the connection before.
   struct Dead {};
 
   /// Runs one statement, which is a transaction of its own. Throws Dead, SqlRefused, or
@@ -31,14 +31,15 @@ class Connection {
   /// Runs `work` in one transaction and commits it. Throws what run() throws, or what `work` does.
   void transaction(const std::function<void(pqxx::transaction_base&)>& work);
 
-  /// After a LISTEN: waits until something is notified, or until interrupt(). Throws Unavailable
-  /// when the connection is lost.
+  /// After a LISTEN, waits for a notification or for interrupt(). Throws Unavailable when the
+  /// connection is lost.
   void wait_for_notification();
 
-  /// False once it is lost, or no one can say what state it is in.
+  /// False once the connection is lost or its state is not known.
   bool usable() const { return !broken_ && connection_->is_open(); }
 
-  /// Breaks the connection, from any thread: who waits for an answer is told at once.
+  /// Breaks the connection. A thread that waits for an answer gets an error at once. May be called
+  /// from any thread.
   void interrupt() noexcept;
 
  private:
@@ -49,9 +50,9 @@ class Connection {
   std::unique_ptr<pqxx::connection> connection_;
   std::unique_ptr<pqxx::quiet_errorhandler> silence_;  // a library does not print
   bool broken_ = false;
-  bool keeps_plans_ = true;  // until a prepared statement is not where we left it
+  bool keeps_plans_ = true;  // until a prepared statement turns out to be missing
   std::unordered_set<std::string> prepared_;
-  int socket_ = -1;  // a duplicate, so that interrupt() can not meet another file of that number
+  int socket_ = -1;  // a duplicate, so that interrupt() cannot hit another file with that number
 };
 
 }  // namespace leasehold::inline v0::postgres

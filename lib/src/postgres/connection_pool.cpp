@@ -13,12 +13,12 @@ using std::chrono::milliseconds;
 constexpr milliseconds first_reconnect_pause{50};
 constexpr milliseconds longest_reconnect_pause{2'000};
 
-// How often a statement that lost a deadlock or a serialization race is run in all.
+// How often a statement is run in all if it meets deadlocks or serialization failures.
 constexpr int most_tries = 6;
 
 }  // namespace
 
-/// A connection taken for one statement. Watched until it is given back.
+/// A connection that is taken for one statement, and watched until it is given back.
 class ConnectionPool::Loan {
  public:
   Loan(ConnectionPool& pool, Clock::time_point deadline)
@@ -44,38 +44,36 @@ ConnectionPool::~ConnectionPool() = default;
 
 pqxx::result ConnectionPool::run(const Statement& statement, const Params& params) {
   Backoff pause(milliseconds{5}, milliseconds{200});
-  for (int tries = 1;; ++tries) {
+  auto deadline = Clock::now() + options_.command_timeout;
+  std::size_t dead = 0;
+  for (int tries = 1;;) {
     try {
-      return run_once(statement, params);
+      const Loan loan(*this, deadline);
+      return (*loan).run(statement, params);
+    } catch (const Connection::Dead&) {
+      // After a restart of the server all idle connections may be dead. Each says so before
+      // anything is sent, and in the end a new one is made.
+      if (++dead <= options_.connections) continue;
+      throw Unavailable(uri_.display + ": the server closes every connection");
     } catch (const SqlRefused& refused) {
       if (refused.reason() != ServerRefused::Reason::conflict || tries == most_tries) throw;
     }
+    ++tries;
     retries_.fetch_add(1, std::memory_order_relaxed);
     std::this_thread::sleep_for(pause.next());
+    deadline = Clock::now() + options_.command_timeout;
+    dead = 0;
   }
-}
-
-pqxx::result ConnectionPool::run_once(const Statement& statement, const Params& params) {
-  const auto deadline = Clock::now() + options_.command_timeout;
-  // All idle connections may be dead after a restart of the server: each says so before anything is
-  // sent, and a new one is made in the end.
-  for (std::size_t i = 0; i <= options_.connections; ++i) {
-    const Loan loan(*this, deadline);
-    try {
-      return (*loan).run(statement, params);
-    } catch (const Connection::Dead&) {
-      continue;  // the loan's end throws it away
-    }
-  }
-  throw Unavailable(uri_.display + ": the server hangs up on every connection");
 }
 
 std::unique_ptr<Connection> ConnectionPool::take(Clock::time_point deadline) {
   std::unique_ptr<Connection> connection;
   {
-    std::unique_lock lock(mutex_);
-    if (!freed_.wait_until(lock, deadline, [&] { return taken_ < options_.connections; })) {
-      throw Unavailable(uri_.display + ": not sent within the time-out, all " +
+    ThreadLock lock(mutex_);
+    if (!freed_.wait_until(lock, deadline, [this]() LEASEHOLD_REQUIRES(mutex_) {
+          return taken_ < options_.connections;
+        })) {
+      throw Unavailable(uri_.display + ": not sent within the time-out, because all " +
                         std::to_string(options_.connections) + " connections are in use");
     }
     ++taken_;
@@ -87,13 +85,13 @@ std::unique_ptr<Connection> ConnectionPool::take(Clock::time_point deadline) {
   try {
     if (!connection) connection = connect();
   } catch (...) {
-    const std::lock_guard guard(mutex_);
+    const ThreadLock lock(mutex_);
     --taken_;
     freed_.notify_one();
     throw;
   }
-  const std::lock_guard guard(mutex_);
-  // From now on: neither waiting nor connecting is the statement's time.
+  const ThreadLock lock(mutex_);
+  // The statement's time begins now, after waiting and connecting.
   busy_.push_back({connection.get(), Clock::now() + options_.command_timeout});
   called_ = true;
   if (watchdog_sleeps_) wake_watchdog_.notify_one();
@@ -102,7 +100,7 @@ std::unique_ptr<Connection> ConnectionPool::take(Clock::time_point deadline) {
 
 void ConnectionPool::give_back(std::unique_ptr<Connection> connection) noexcept {
   {
-    const std::lock_guard guard(mutex_);
+    const ThreadLock lock(mutex_);
     std::erase_if(busy_, [&](const Busy& busy) { return busy.connection == connection.get(); });
     --taken_;
     if (connection->usable()) idle_.push_back(std::move(connection));
@@ -113,43 +111,43 @@ void ConnectionPool::give_back(std::unique_ptr<Connection> connection) noexcept 
 
 std::unique_ptr<Connection> ConnectionPool::connect() {
   {
-    const std::lock_guard guard(mutex_);
+    const ThreadLock lock(mutex_);
     if (Clock::now() < next_attempt_) {
-      if (last_was_refusal_) throw ServerRefused(last_reason_, last_error_);
+      if (last_refusal_) throw ServerRefused(*last_refusal_, last_error_);
       throw Unavailable(last_error_);
     }
   }
-  const auto failed = [this](const Error& error, bool refusal, ServerRefused::Reason reason) {
-    const std::lock_guard guard(mutex_);
+  const auto failed = [this](const Error& error, std::optional<ServerRefused::Reason> refusal) {
+    const ThreadLock lock(mutex_);
     last_error_ = error.what();
-    last_was_refusal_ = refusal;
-    last_reason_ = reason;
+    last_refusal_ = refusal;
     next_attempt_ = Clock::now() + backoff_.next();
   };
   try {
     auto connection = std::make_unique<Connection>(uri_);
-    const std::lock_guard guard(mutex_);
+    const ThreadLock lock(mutex_);
     backoff_.reset();
     next_attempt_ = {};
     return connection;
   } catch (const ServerRefused& error) {
-    failed(error, true, error.reason());
+    failed(error, error.reason());
     throw;
   } catch (const Unavailable& error) {
-    failed(error, false, {});
+    failed(error, std::nullopt);
     throw;
   }
 }
 
-/// Breaks connections whose users have waited too long: libpq itself would wait for ever. Looks
-/// about eight times within a time-out while there are calls, and sleeps while there are none.
+/// Breaks connections whose users have waited too long, because libpq itself would wait forever.
+/// Looks about eight times within a time-out while there are calls, and sleeps while there are
+/// none.
 void ConnectionPool::watch(const std::stop_token& stop) {
   const auto tick = std::clamp(options_.command_timeout / 8, milliseconds{5}, milliseconds{1'000});
-  std::unique_lock lock(mutex_);
+  ThreadLock lock(mutex_);
   while (!stop.stop_requested()) {
     if (!called_ && busy_.empty()) {
       watchdog_sleeps_ = true;
-      wake_watchdog_.wait(lock, stop, [&] { return called_; });
+      wake_watchdog_.wait(lock, stop, [this]() LEASEHOLD_REQUIRES(mutex_) { return called_; });
       watchdog_sleeps_ = false;
     }
     called_ = false;

@@ -2,9 +2,8 @@
 
 #include <atomic>
 #include <chrono>
-#include <condition_variable>
 #include <memory>
-#include <mutex>
+#include <optional>
 #include <pqxx/pqxx>
 #include <string>
 #include <thread>
@@ -13,10 +12,12 @@
 #include "leasehold/errors.hpp"
 #include "postgres/connection.hpp"
 #include "support/backoff.hpp"
+#include "support/thread_safety.hpp"
 
 namespace leasehold::inline v0::postgres {
 
-/// A few connections shared by all threads, made when needed and again after a loss. Thread-safe.
+/// A few connections that all threads share. They are made when needed, and again after a loss.
+/// Thread-safe.
 class ConnectionPool {
  public:
   ConnectionPool(PostgresUri uri, const PostgresOptions& options);
@@ -24,12 +25,12 @@ class ConnectionPool {
   ConnectionPool(const ConnectionPool&) = delete;
   ConnectionPool& operator=(const ConnectionPool&) = delete;
 
-  /// Runs one statement, a transaction of its own; again a few times if others were in the way.
-  /// Throws Unavailable if it was not sent, OutcomeUnknown if it was and no answer came in time,
-  /// SqlRefused if the server said no.
+  /// Runs one statement in a transaction of its own, and repeats it a few times after deadlocks and
+  /// serialization failures. Throws Unavailable if it was not sent, OutcomeUnknown if it was sent
+  /// and no answer came in time, and SqlRefused if the server refused it.
   pqxx::result run(const Statement& statement, const Params& params);
 
-  /// How often a statement was run again.
+  /// How often a statement was repeated.
   std::uint64_t retries() const noexcept { return retries_.load(std::memory_order_relaxed); }
 
   const std::string& where() const noexcept { return uri_.display; }
@@ -37,7 +38,7 @@ class ConnectionPool {
  private:
   using Clock = std::chrono::steady_clock;
 
-  /// A connection in use, and until when its user may wait.
+  /// A connection in use, and until when its user waits.
   struct Busy {
     Connection* connection;
     Clock::time_point deadline;
@@ -47,27 +48,26 @@ class ConnectionPool {
   std::unique_ptr<Connection> take(Clock::time_point deadline);
   void give_back(std::unique_ptr<Connection> connection) noexcept;
   std::unique_ptr<Connection> connect();
-  pqxx::result run_once(const Statement& statement, const Params& params);
   void watch(const std::stop_token& stop);
 
   const PostgresUri uri_;
   const PostgresOptions options_;
   std::atomic<std::uint64_t> retries_{0};
 
-  std::mutex mutex_;
-  std::condition_variable_any freed_;
-  std::condition_variable_any wake_watchdog_;
-  // protected by mutex_
-  std::vector<std::unique_ptr<Connection>> idle_;  // the last used one is used next
-  std::vector<Busy> busy_;
-  std::size_t taken_ = 0;  // connections in use or being made
-  bool called_ = false;    // since the watchdog's last round
-  bool watchdog_sleeps_ = false;
-  Backoff backoff_;
-  Clock::time_point next_attempt_;
-  std::string last_error_;
-  bool last_was_refusal_ = false;
-  ServerRefused::Reason last_reason_ = ServerRefused::Reason::other;
+  ThreadMutex mutex_;
+  StoppableCondition freed_;
+  StoppableCondition wake_watchdog_;
+  // The one that was used last is used next.
+  std::vector<std::unique_ptr<Connection>> idle_ LEASEHOLD_GUARDED_BY(mutex_);
+  std::vector<Busy> busy_ LEASEHOLD_GUARDED_BY(mutex_);
+  std::size_t taken_ LEASEHOLD_GUARDED_BY(mutex_) = 0;  // connections in use or being made
+  bool called_ LEASEHOLD_GUARDED_BY(mutex_) = false;    // since the watchdog looked last
+  bool watchdog_sleeps_ LEASEHOLD_GUARDED_BY(mutex_) = false;
+  Backoff backoff_ LEASEHOLD_GUARDED_BY(mutex_);
+  Clock::time_point next_attempt_ LEASEHOLD_GUARDED_BY(mutex_);
+  std::string last_error_ LEASEHOLD_GUARDED_BY(mutex_);
+  // Set if the last attempt was refused, and not just failed.
+  std::optional<ServerRefused::Reason> last_refusal_ LEASEHOLD_GUARDED_BY(mutex_);
 
   std::jthread watchdog_;  // last: it uses everything above
 };

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <charconv>
+#include <chrono>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -8,6 +9,10 @@
 #include <vector>
 
 namespace leasehold::inline v0::postgres {
+
+inline std::int64_t us_since_1970(std::chrono::system_clock::time_point time) {
+  return std::chrono::floor<std::chrono::microseconds>(time.time_since_epoch()).count();
+}
 
 /// A PostgreSQL array as text: {1,2,NULL} or {"a","b"}.
 class ArrayText {

@@ -15,17 +15,19 @@ struct Explanation {
 };
 
 constexpr std::array explanations{
-    Explanation{"40", Reason::conflict, "other transactions were in the way again and again"},
-    Explanation{"55P03", Reason::conflict, "a lock was not to be had within lock_timeout"},
+    Explanation{"40", Reason::conflict,
+                "conflicts with other transactions, also when it was repeated"},
+    Explanation{"55P03", Reason::conflict, "could not lock the row within lock_timeout"},
     Explanation{"25006", Reason::read_only,
                 "this server is read-only: point the URI at the primary"},
-    Explanation{"42P01", Reason::no_schema, "the tables are not there: run migrate"},
-    Explanation{"42883", Reason::no_schema, "the functions are not there: run migrate"},
+    Explanation{"42P01", Reason::no_schema, "the tables do not exist: run migrate"},
+    Explanation{"42883", Reason::no_schema, "the functions do not exist: run migrate"},
     Explanation{"42703", Reason::no_schema, "the tables are too old: run migrate"},
-    Explanation{"3F000", Reason::no_schema, "the schema is not there: run migrate"},
+    Explanation{"3F000", Reason::no_schema, "the schema does not exist: run migrate"},
     Explanation{"42501", Reason::permission, "the user lacks a right"},
     Explanation{"28", Reason::authentication, "wrong user or password in the URI"},
-    Explanation{"57014", Reason::other, "cancelled, or longer than the server's statement_timeout"},
+    Explanation{"57014", Reason::other,
+                "cancelled, or it took longer than the server's statement_timeout"},
     Explanation{"53100", Reason::other, "the server's disk is full"},
     Explanation{"53200", Reason::out_of_memory, "the server is out of memory"},
 };
@@ -58,7 +60,7 @@ SqlRefused explain(std::string_view sqlstate, std::string_view message, const st
 
 void raise_connect_failure(std::string_view message, const std::string& where) {
   const std::string words = where + ": " + tidy(message);
-  // Of the server, the database or the role, which it names.
+  // The limit may be that of the server, the database or the role; the message names it.
   if (contains(message, "too many connections")) throw Unavailable(words);
   for (const auto* refusal : {"authentication failed", "no password supplied", "pg_hba.conf",
                               "role \"", "no such user"}) {
@@ -70,7 +72,7 @@ void raise_connect_failure(std::string_view message, const std::string& where) {
   if (contains(message, "database \"") && contains(message, "does not exist")) {
     throw ServerRefused(Reason::other, words);
   }
-  // Not there, starting, stopping, or full: all the same to the caller, and over by itself.
+  // The server is down, starting, stopping or full. All of these pass by themselves.
   throw Unavailable(words);
 }
 

@@ -7,7 +7,7 @@
 
 namespace leasehold::inline v0::postgres {
 
-/// A refusal with PostgreSQL's code for it.
+/// A refusal with its SQLSTATE.
 class SqlRefused : public ServerRefused {
  public:
   SqlRefused(Reason reason, const std::string& what, std::string sqlstate)
@@ -24,10 +24,10 @@ inline constexpr std::string_view unique_violation = "23505";
 inline constexpr std::string_view stale_fencing_token = "LH001";  // ours, from fence()
 }  // namespace sqlstate
 
-/// What an error means for the caller, who gets the server's own words too.
+/// Says what an error means for the caller, and quotes the server's own message.
 SqlRefused explain(std::string_view sqlstate, std::string_view message, const std::string& where);
 
-/// Throws what a failed attempt to connect means. libpq tells no code then, only words.
+/// Throws what a failed attempt to connect means. libpq gives only a message then, and no code.
 [[noreturn]] void raise_connect_failure(std::string_view message, const std::string& where);
 
 }  // namespace leasehold::inline v0::postgres

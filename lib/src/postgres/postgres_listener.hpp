@@ -9,7 +9,7 @@
 
 namespace leasehold::inline v0::postgres {
 
-/// Hears NOTIFY, on a connection of its own.
+/// Receives NOTIFY on a connection of its own.
 class PostgresListener : public TaskListener {
  public:
   /// Connects. Throws Unavailable or ServerRefused.
@@ -26,7 +26,8 @@ class PostgresListener : public TaskListener {
         listens_ = true;
       }
     } catch (const Connection::Dead&) {
-      if (!stop.stop_requested()) throw Unavailable("the server hung up before LISTEN");
+      if (!stop.stop_requested())
+        throw Unavailable("the server closed the connection before LISTEN");
     } catch (const Error&) {
       if (!stop.stop_requested()) throw;
     }
@@ -34,7 +35,7 @@ class PostgresListener : public TaskListener {
 
  private:
   Connection connection_;
-  const Statement& listen_;  // the store's
+  const Statement& listen_;  // belongs to the store
   bool listens_ = false;
 };
 

@@ -8,6 +8,7 @@
 
 #include "leasehold/errors.hpp"
 #include "support/quote.hpp"
+#include "support/ranges.hpp"
 
 namespace leasehold::inline v0::postgres {
 namespace {
@@ -19,8 +20,9 @@ struct FreeOptions {
   void operator()(PQconninfoOption* options) const { PQconninfoFree(options); }
 };
 
-/// What libpq understands of it. Its own messages may quote the text, and with it a password.
-std::map<std::string, std::string> understand(const std::string& uri) {
+/// The options that libpq finds in a URI. Its error messages are not passed on, because they may
+/// quote the URI and with it a password.
+std::map<std::string, std::string> parse_options(const std::string& uri) {
   char* message = nullptr;
   const std::unique_ptr<PQconninfoOption, FreeOptions> options(
       PQconninfoParse(uri.c_str(), &message));
@@ -55,14 +57,15 @@ PostgresUri parse_uri(std::string_view uri, milliseconds connect_timeout) {
       uri.find("://") == std::string_view::npos && uri.find('=') != std::string_view::npos;
   if (!is_uri && !is_pairs) {
     const auto scheme = uri.substr(0, std::min(uri.find(':'), uri.size()));
-    throw InvalidArgument("the task queue's URI begins with " + in_quotes(scheme) +
-                          ": allowed are postgresql://, postgres://, libpq's key=value form, "
-                          "sqlite:path, sqlite::memory: and sqlite::memory:name");
+    throw InvalidArgument(
+        "the task queue's URI must begin with postgresql://, postgres:// or sqlite: (sqlite:path, "
+        "sqlite::memory: or sqlite::memory:name), or have libpq's key=value form; it begins with " +
+        in_quotes(scheme));
   }
   if (uri.find('\0') != std::string_view::npos) {
     throw InvalidArgument("the PostgreSQL URI contains a NUL byte");
   }
-  auto given = understand(std::string(uri));
+  auto given = parse_options(std::string(uri));
   given.emplace("connect_timeout",
                 std::to_string(std::chrono::ceil<seconds>(connect_timeout).count()));
   given.emplace("fallback_application_name", "leasehold");
@@ -86,25 +89,19 @@ void check_schema(std::string_view schema) {
                      std::all_of(schema.begin(), schema.end(),
                                  [&](char c) { return is_letter(c) || (c >= '0' && c <= '9'); });
   if (!valid) {
-    throw InvalidArgument("schema " + in_quotes(schema) +
-                          ": allowed is a letter or _, then letters, digits or _, at most 63");
+    throw InvalidArgument(
+        "schema must be a letter or _, followed by at most 62 letters, digits or _, got " +
+        in_quotes(schema));
   }
 }
 
 void check_postgres_options(const PostgresOptions& options) {
   check_schema(options.schema);
-  if (options.connections < 1 || options.connections > 1'000) {
-    throw InvalidArgument("connections of " + std::to_string(options.connections) +
-                          ": allowed are 1 to 1000");
-  }
-  const auto check = [](const char* what, milliseconds value) {
-    if (value < milliseconds{1} || value > std::chrono::hours{1}) {
-      throw InvalidArgument(std::string(what) + " of " + std::to_string(value.count()) +
-                            " ms: allowed are 1 ms to 3600000 ms");
-    }
-  };
-  check("connect_timeout", options.connect_timeout);
-  check("command_timeout", options.command_timeout);
+  check_range<std::size_t>("connections", options.connections, 1, 1'000);
+  check_range<milliseconds>("connect_timeout", options.connect_timeout, milliseconds{1},
+                            std::chrono::hours{1});
+  check_range<milliseconds>("command_timeout", options.command_timeout, milliseconds{1},
+                            std::chrono::hours{1});
 }
 
 }  // namespace leasehold::inline v0::postgres

@@ -3,17 +3,17 @@
 #include <string>
 #include <string_view>
 
-#include "leasehold/task_queue.hpp"
+#include "leasehold/postgres_options.hpp"
 
 namespace leasehold::inline v0::postgres {
 
-/// Where a PostgreSQL is.
+/// Where a PostgreSQL database is.
 struct PostgresUri {
   std::string conninfo;  ///< for libpq
-  std::string display;   ///< for messages: no password
+  std::string display;   ///< for messages, without the password
 };
 
-/// Throws InvalidArgument, naming what is wrong. Never shows a password.
+/// Throws InvalidArgument that says what is wrong. Never shows a password.
 PostgresUri parse_uri(std::string_view uri, std::chrono::milliseconds connect_timeout);
 
 /// Throws InvalidArgument.

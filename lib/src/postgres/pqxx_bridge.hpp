@@ -9,18 +9,18 @@
 // The only place that knows how libpqxx 6.4 and 7 differ.
 namespace leasehold::inline v0::postgres {
 
-/// Connects. The connection says nothing on stderr and never reconnects behind our back.
+/// Connects. The connection never reconnects by itself.
 std::unique_ptr<pqxx::connection> connect(const std::string& conninfo);
 
 /// Runs one statement with parameters.
 pqxx::result execute(pqxx::transaction_base& transaction, const std::string& sql,
                      const Params& params);
 
-/// Runs one that the connection has prepared.
+/// Runs a statement that the connection has prepared.
 pqxx::result execute_prepared(pqxx::transaction_base& transaction, const std::string& name,
                               const Params& params);
 
-/// The SQLSTATE of an exception of libpqxx; empty if it has none.
+/// The SQLSTATE of an exception of libpqxx, or empty.
 std::string sqlstate_of(const std::exception& error);
 
 }  // namespace leasehold::inline v0::postgres

@@ -3,8 +3,6 @@
 #include <optional>
 #include <stdexcept>
 
-#include "tasks/names.hpp"
-
 namespace leasehold::inline v0::postgres {
 namespace {
 

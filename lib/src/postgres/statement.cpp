@@ -5,7 +5,7 @@
 namespace leasehold::inline v0::postgres {
 namespace {
 
-/// Without the comments at the head of a file: they are for its readers, not for the server.
+/// Removes the comments at the head, which are for readers and not for the server.
 std::string_view without_header(std::string_view text) {
   while (text.starts_with("--")) text.remove_prefix(text.find('\n') + 1);
   return text;
@@ -29,7 +29,7 @@ std::string in_schema(std::string_view text, const std::string& schema) {
 
 Statement::Statement(const EmbeddedText& file, const std::string& schema, Plan plan)
     : name(file.name),
-      // The name is for those who look at pg_stat_activity.
+      // The name is shown in pg_stat_activity.
       text("/* leasehold " + name + " */ " + in_schema(without_header(file.text), schema)) {
   if (plan == Plan::kept) {
     prepared_name = "leasehold_" + name + "_" + std::to_string(std::hash<std::string>{}(text));

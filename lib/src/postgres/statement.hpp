@@ -8,22 +8,23 @@ namespace leasehold::inline v0::postgres {
 
 /// Whether a connection may keep the plan of a statement.
 enum class Plan {
-  made_each_time,  ///< it depends on how large the tables are now
-  kept,            ///< there is only one: the statement just calls a function
+  made_each_time,  ///< no: the best plan depends on the size of the tables
+  kept,            ///< yes: the statement only calls a function
 };
 
-/// A file of sql/ for a certain schema. The files write the schema as "leasehold", in quotes.
+/// A statement of sql/queries for one schema. The files write the schema as "leasehold", in
+/// quotes.
 struct Statement {
   Statement(const EmbeddedText& file, const std::string& schema, Plan plan = Plan::made_each_time);
 
   std::string name;
   std::string text;
-  /// What to prepare it as, or empty. The same name is the same text, whoever prepared it: behind a
-  /// pooler the session may be anybody's.
+  /// The name under which it is prepared, or empty. It contains a hash of the text: behind a pooler
+  /// another process may have prepared the statement in this session.
   std::string prepared_name;
 };
 
-/// The text of a file with "leasehold" replaced by the schema.
+/// Replaces "leasehold" in a text by the schema.
 std::string in_schema(std::string_view text, const std::string& schema);
 
 }  // namespace leasehold::inline v0::postgres

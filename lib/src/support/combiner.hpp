@@ -2,29 +2,28 @@
 
 #include <algorithm>
 #include <chrono>
-#include <condition_variable>
 #include <cstddef>
 #include <deque>
 #include <exception>
 #include <functional>
-#include <mutex>
 #include <span>
 #include <vector>
 
 #include "leasehold/errors.hpp"
+#include "support/thread_safety.hpp"
 
 namespace leasehold::inline v0 {
 
-/// Makes the calls of several threads as one. While as many calls are under way as may be, those
-/// who come later gather, and one of them then calls for all; at the latest when their patience
-/// ends, so that a call that hangs does not hold up the others. A single caller pays nothing for
-/// it. Thread-safe.
+/// Combines the calls of several threads. Once the limit of concurrent calls is reached, later
+/// callers are collected, and one of them then calls for all. They wait no longer than `patience`,
+/// so that a call that hangs does not hold up the others. A single caller pays nothing for it.
+/// Thread-safe.
 template <class Item>
 class Combiner {
  public:
-  /// Does the work for all of them.
+  /// Does the work for all items.
   using Call = std::function<void(std::span<Item* const>)>;
-  /// Whether `next` may go with those that are chosen already.
+  /// Whether `next` may be combined with the items that are chosen already.
   using Joins = std::function<bool(std::span<Item* const>, const Item& next)>;
 
   Combiner(std::size_t most_under_way, Joins joins, Call call,
@@ -34,10 +33,10 @@ class Combiner {
         call_(std::move(call)),
         patience_(patience) {}
 
-  /// Returns when a call for this item has returned; throws what it threw.
+  /// Returns when a call for this item has returned, and throws what that call threw.
   void submit(Item& item) {
     Ticket ticket{&item};
-    std::unique_lock lock(mutex_);
+    ThreadLock lock(mutex_);
     waiting_.push_back(&ticket);
     if (waiting_.size() >= expected_) complete_.notify_all();
     const auto is_noticed = [&] { return ticket.state != State::waits; };
@@ -46,19 +45,19 @@ class Combiner {
       ticket.state = State::leads;
     } else if (!ticket.changed.wait_for(lock, patience_, is_noticed)) {
       ++under_way_;
-      lead(lock, ticket);  // without waiting for more: they lose their patience too
+      lead(ticket);  // without waiting for more callers, whose patience ends soon too
     }
     ticket.changed.wait(lock, [&] { return ticket.state >= State::leads; });
     if (ticket.state == State::leads) {
       gather(lock);
-      lead(lock, ticket);
+      lead(ticket);
     }
     if (ticket.error) std::rethrow_exception(ticket.error);
   }
 
-  /// How many gather for a later call.
+  /// How many callers are waiting for a later call.
   std::size_t waiting() const {
-    const std::lock_guard guard(mutex_);
+    const ThreadLock lock(mutex_);
     return waiting_.size();
   }
 
@@ -70,24 +69,25 @@ class Combiner {
     Item* item;
     State state = State::waits;
     std::exception_ptr error{};
-    std::condition_variable changed{};
+    ThreadCondition changed{};
   };
 
-  void lead(std::unique_lock<std::mutex>& lock, Ticket& leader) {
+  /// Makes the call, and lets go of the mutex meanwhile.
+  void lead(Ticket& leader) LEASEHOLD_REQUIRES(mutex_) {
     const std::vector<Ticket*> tickets = choose(leader);
-    lock.unlock();
+    mutex_.unlock();
     const auto begin = Clock::now();
     run(tickets);
-    lock.lock();
+    mutex_.lock();
     last_took_ = Clock::now() - begin;
     expected_ = tickets.size() + waiting_.size();
     for (Ticket* ticket : tickets) {
       ticket->state = State::done;
-      ticket->changed.notify_one();  // with the lock: without it the ticket may be gone
+      ticket->changed.notify_one();  // with the lock held: otherwise the ticket may be gone
     }
-    // Our place goes to somebody who waits.
+    // Our place goes to a caller who waits.
     for (Ticket* ticket : waiting_) {
-      if (ticket->state != State::waits) continue;  // leads already, but has not woken up yet
+      if (ticket->state != State::waits) continue;  // it leads already but has not woken up yet
       ticket->state = State::leads;
       ticket->changed.notify_one();
       return;
@@ -95,21 +95,22 @@ class Combiner {
     --under_way_;
   }
 
-  /// Those who were just served often come back at once. If the first of them did not wait for the
-  /// others, these would wait for its whole call. A single caller finds itself complete.
-  void gather(std::unique_lock<std::mutex>& lock) {
+  /// Callers who were just served often come back at once. If the first of them did not wait for
+  /// the others, they would have to wait for its whole call. A single caller waits for nobody.
+  void gather(ThreadLock& lock) LEASEHOLD_REQUIRES(mutex_) {
     if (calls_until_gathering_ > 0) {
       --calls_until_gathering_;
       return;
     }
     const auto worth_it = std::min<Clock::duration>(last_took_ / 8, patience_ / 16);
-    const bool complete =
-        complete_.wait_for(lock, worth_it, [&] { return waiting_.size() >= expected_; });
-    if (!complete) calls_until_gathering_ = 16;  // they have other things to do
+    const bool complete = complete_.wait_for(lock, worth_it, [this]() LEASEHOLD_REQUIRES(mutex_) {
+      return waiting_.size() >= expected_;
+    });
+    if (!complete) calls_until_gathering_ = 16;  // they did not come back
   }
 
-  /// Takes the leader, and whoever may go with it, out of those who wait.
-  std::vector<Ticket*> choose(Ticket& leader) {
+  /// Takes the leader, and all tickets that may be combined with it, out of those that wait.
+  std::vector<Ticket*> choose(Ticket& leader) LEASEHOLD_REQUIRES(mutex_) {
     std::vector<Ticket*> tickets{&leader};
     std::vector<Item*> items{leader.item};
     std::erase_if(waiting_, [&](Ticket* ticket) {
@@ -123,7 +124,7 @@ class Combiner {
     return tickets;
   }
 
-  /// What the server refuses because of one of them must not hit the others.
+  /// If the server refuses the call because of one item, the others must not suffer.
   void run(std::span<Ticket* const> tickets) {
     std::vector<Item*> items;
     for (Ticket* ticket : tickets) items.push_back(ticket->item);
@@ -145,14 +146,15 @@ class Combiner {
   const Call call_;
   const std::chrono::milliseconds patience_;
 
-  mutable std::mutex mutex_;
-  std::condition_variable complete_;
-  // All are protected by mutex_.
-  std::deque<Ticket*> waiting_;  // in order of arrival; also who leads, until it has chosen
-  std::size_t under_way_ = 0;
-  Clock::duration last_took_{0};  // the last call
-  std::size_t expected_ = 0;      // how many wait if all whom it served come back
-  int calls_until_gathering_ = 0;
+  mutable ThreadMutex mutex_;
+  ThreadCondition complete_;
+  // In order of arrival. A leader is among them until it has chosen its companions.
+  std::deque<Ticket*> waiting_ LEASEHOLD_GUARDED_BY(mutex_);
+  std::size_t under_way_ LEASEHOLD_GUARDED_BY(mutex_) = 0;
+  Clock::duration last_took_ LEASEHOLD_GUARDED_BY(mutex_){0};  // of the last call
+  // How many will wait if all callers that the last call served come back.
+  std::size_t expected_ LEASEHOLD_GUARDED_BY(mutex_) = 0;
+  int calls_until_gathering_ LEASEHOLD_GUARDED_BY(mutex_) = 0;
 };
 
 }  // namespace leasehold::inline v0

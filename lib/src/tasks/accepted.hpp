@@ -9,8 +9,8 @@
 
 namespace leasehold::inline v0 {
 
-/// Which leases a store accepted. Its answer names ids: of two leases of one task it means the
-/// newer, for the older had ended before that was made.
+/// The leases whose write a store accepted. The answer of a store names ids. If a call contains two
+/// leases of one task, the answer refers to the newer one, because the older one must have ended.
 class Accepted {
  public:
   Accepted() = default;
@@ -21,7 +21,7 @@ class Accepted {
     auto kept = keys_.begin();
     for (auto key = keys_.begin(); key != keys_.end(); ++key) {
       const auto next = key + 1;
-      if (next != keys_.end() && next->id == key->id) continue;  // there is a newer one
+      if (next != keys_.end() && next->id == key->id) continue;  // there is a newer lease
       while (accepted != answer.end() && *accepted < key->id) ++accepted;
       if (accepted != answer.end() && *accepted == key->id) *kept++ = *key;
     }
@@ -38,7 +38,7 @@ class Accepted {
     return std::tie(a.id, a.version) < std::tie(b.id, b.version);
   }
 
-  std::vector<LeaseKey> keys_;  // in order
+  std::vector<LeaseKey> keys_;  // sorted
 };
 
 }  // namespace leasehold::inline v0

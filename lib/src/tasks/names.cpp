@@ -1,4 +1,4 @@
-#include "tasks/names.hpp"
+#include "tasks/task_store.hpp"
 
 #include <stdexcept>
 #include <string>

@@ -2,6 +2,8 @@
 
 #include <spdlog/logger.h>
 
+#include <iterator>
+
 #include "leasehold/task_queue.hpp"
 #include "tasks/queue_core.hpp"
 #include "tasks/validation.hpp"
@@ -15,26 +17,35 @@ Recovery::Recovery(TaskQueue& queue, RecoveryOptions options)
 
 RecoveryReport Recovery::run_once() {
   RecoveryReport report;
+  recover_in_batches([&](const RecoveryReport& batch) {
+    report.tasks.insert(report.tasks.end(), batch.tasks.begin(), batch.tasks.end());
+    report.requeued += batch.requeued;
+    report.dead += batch.dead;
+    report.batches += batch.batches;
+  });
+  return report;
+}
+
+void Recovery::recover_in_batches(
+    const std::function<void(const RecoveryReport& batch)>& on_batch) {
   TaskId after{0};
-  std::size_t batch = 0;
+  RecoveryReport batch;
   do {
-    auto recovered = core_->store->recover(after, options_);
-    batch = recovered.size();
-    ++report.batches;
-    for (RecoveredTask& task : recovered) {
-      const bool dead = task.state == TaskState::dead;
-      ++(dead ? report.dead : report.requeued);
-      if (dead) core_->telemetry.dead.add();
+    batch = {.tasks = core_->store->recover(after, options_), .batches = 1};
+    if (batch.tasks.empty()) return;
+    for (const RecoveredTask& task : batch.tasks) {
+      ++(task.state == TaskState::dead ? batch.dead : batch.requeued);
       core_->logger->info(
           "task recovered id={} type={} worker={} overdue_ms={} crashes={} state={}", task.id.value,
           task.type, task.worker, task.overdue.count(), task.crash_count, to_string(task.state));
-      after = task.id;
-      report.tasks.push_back(std::move(task));
     }
-    core_->telemetry.recovered.add(batch);
-    // Onwards from the last one, so that what could not be taken back does not block the rest.
-  } while (batch == options_.batch);
-  return report;
+    core_->telemetry.recovered.add(batch.tasks.size());
+    core_->telemetry.dead.add(batch.dead);
+    on_batch(batch);
+    // Onwards from the last one, so that leases which could not be taken back do not block the
+    // rest.
+    after = batch.tasks.back().id;
+  } while (batch.tasks.size() == options_.batch);
 }
 
 }  // namespace leasehold::inline v0

@@ -1,78 +1,142 @@
 #include "leasehold/task_lease.hpp"
 
+#include <spdlog/logger.h>
+
 #include <utility>
 
 #include "tasks/queue_core.hpp"
+#include "tasks/validation.hpp"
 
 namespace leasehold::inline v0 {
 
-TaskLease::TaskLease(std::unique_ptr<State> state) noexcept : state_(std::move(state)) {}
+using std::chrono::milliseconds;
+
+TaskLease::State::State(std::shared_ptr<QueueCore> queue, LeasedTask leased,
+                        const LeaseRequest& request, Clock::time_point trusted_until)
+    : HeldLease(std::move(leased), LeaseStage::held, trusted_until),
+      core(std::move(queue)),
+      worker(request.worker),
+      duration(request.duration) {}
+
+LeaseWrite TaskLease::State::end(WriteResult result, const char* during) {
+  if (result == WriteResult::stale) return lose(during);
+  stage = LeaseStage::ended;
+  valid_until = Clock::time_point{};
+  return LeaseWrite::accepted;
+}
+
+LeaseWrite TaskLease::State::lose(const char* during) {
+  stage = LeaseStage::ended;
+  valid_until = Clock::time_point{};
+  core->telemetry.stale_writes.add();
+  core->logger->info("task lost id={} version={} worker={} during={}", task.key.id.value,
+                     task.key.version.value, worker, during);
+  return LeaseWrite::stale;
+}
+
+void TaskLease::State::drop() noexcept {
+  if (stage != LeaseStage::held) return;
+  try {
+    const auto failed =
+        core->writes.fail(*this, {"abandoned: its worker dropped the lease without an outcome",
+                                  core->retry_after(Retry::by_policy(), task.attempts)});
+    if (failed.error) std::rethrow_exception(failed.error);
+    end(failed.result, "fail");
+  } catch (const std::exception& error) {
+    core->logger->warn(
+        "task not failed, its lease will expire id={} version={} worker={} error=\"{}\"",
+        task.key.id.value, task.key.version.value, worker, error.what());
+  }
+}
+
+TaskLease::TaskLease(std::unique_ptr<State> state) noexcept
+    : TaskAttempt(&state->task), state_(std::move(state)) {}
 
 TaskLease::TaskLease(TaskLease&&) noexcept = default;
 
 TaskLease& TaskLease::operator=(TaskLease&& other) noexcept {
   if (this != &other) {
-    if (state_) state_->core->drop(*state_);
+    if (state_) state_->drop();
+    TaskAttempt::operator=(other);
     state_ = std::move(other.state_);
   }
   return *this;
 }
 
 TaskLease::~TaskLease() {
-  if (state_) state_->core->drop(*state_);
+  if (state_) state_->drop();
 }
 
-TaskId TaskLease::id() const noexcept { return state_->task.key.id; }
-TaskVersion TaskLease::version() const noexcept { return state_->task.key.version; }
-const std::string& TaskLease::type() const noexcept { return state_->task.type; }
-const std::string& TaskLease::payload() const noexcept { return state_->task.payload; }
-int TaskLease::priority() const noexcept { return state_->task.priority; }
-int TaskLease::attempt() const noexcept { return state_->task.attempts; }
-int TaskLease::max_attempts() const noexcept { return state_->task.max_attempts; }
-int TaskLease::crash_count() const noexcept { return state_->task.crash_count; }
-const std::string& TaskLease::last_progress() const noexcept { return state_->task.progress; }
 const std::string& TaskLease::worker() const noexcept { return state_->worker; }
 
 std::chrono::steady_clock::time_point TaskLease::valid_until() const noexcept {
   return state_->valid_until;
 }
 
-bool TaskLease::valid() const noexcept {
-  return state_->stage != State::Stage::ended &&
-         std::chrono::steady_clock::now() < state_->valid_until;
-}
+bool TaskLease::valid() const noexcept { return std::chrono::steady_clock::now() < valid_until(); }
 
-LeaseWrite TaskLease::extend() { return state_->core->extend(*state_, state_->duration); }
+LeaseWrite TaskLease::extend() { return extend(state_->duration); }
 
-LeaseWrite TaskLease::extend(std::chrono::milliseconds duration) {
-  return state_->core->extend(*state_, duration);
+LeaseWrite TaskLease::extend(milliseconds duration) {
+  check_lease_duration(duration);
+  if (state_->stage == LeaseStage::ended) return LeaseWrite::stale;
+  check_not_handed_over(state_->stage, state_->task.key, "extend");
+  HeldLease* const lease = state_.get();
+  const auto renewal = state_->core->writes.extend({&lease, 1}, duration);
+  if (renewal.each.front() == WriteResult::stale) return state_->lose("extend");
+  state_->duration = duration;
+  state_->valid_until = renewal.valid_until;
+  return LeaseWrite::accepted;
 }
 
 LeaseWrite TaskLease::progress(std::string_view json) {
-  return state_->core->progress(*state_, json);
+  if (state_->stage == LeaseStage::ended) return LeaseWrite::stale;
+  check_not_handed_over(state_->stage, state_->task.key, "progress");
+  check_json("progress", json, state_->core->options.largest_payload);
+  if (state_->core->writes.progress(*state_, json) == WriteResult::stale) {
+    return state_->lose("progress");
+  }
+  state_->task.progress = json;
+  return LeaseWrite::accepted;
 }
 
 LeaseWrite TaskLease::complete(std::string_view result) {
-  const Completion completion{this, std::string(result)};
-  const auto stale = state_->core->complete({&completion, 1});
-  return stale.empty() ? LeaseWrite::accepted : LeaseWrite::stale;
+  check_not_ended(*state_, "complete");
+  state_->core->check_result(result);
+  const FinishedLease finished{state_.get(), result};
+  const auto results = state_->core->writes.complete({&finished, 1}, state_->core->keep());
+  if (results.error) std::rethrow_exception(results.error);
+  return state_->end(results.each.front(), "complete");
 }
 
 FailOutcome TaskLease::fail(std::string_view error, Retry retry) {
-  return state_->core->fail(*state_, error, retry);
+  check_not_ended(*state_, "fail");
+  const std::string kept = as_kept_error(error);
+  const auto failed =
+      state_->core->writes.fail(*state_, {kept, state_->core->retry_after(retry, attempt())});
+  if (failed.error) std::rethrow_exception(failed.error);
+  if (state_->end(failed.result, "fail") == LeaseWrite::stale) return FailOutcome::stale;
+  return failed.state == TaskState::dead ? FailOutcome::dead : FailOutcome::retried;
 }
 
-LeaseWrite TaskLease::release() {
-  State* const self = state_.get();
-  return self->core->release({&self, 1}, std::nullopt).empty() ? LeaseWrite::accepted
-                                                               : LeaseWrite::stale;
+LeaseWrite TaskLease::release() { return release_after(std::nullopt); }
+
+LeaseWrite TaskLease::release_for(milliseconds delay) {
+  check_delay("delay", delay);
+  return release_after(delay);
 }
 
-LeaseWrite TaskLease::release_for(std::chrono::milliseconds delay) {
-  State* const self = state_.get();
-  return self->core->release({&self, 1}, delay).empty() ? LeaseWrite::accepted : LeaseWrite::stale;
+LeaseWrite TaskLease::release_after(std::optional<milliseconds> delay) {
+  check_not_ended(*state_, "release");
+  HeldLease* const lease = state_.get();
+  const auto results = state_->core->writes.release({&lease, 1}, delay);
+  if (results.error) std::rethrow_exception(results.error);
+  return state_->end(results.each.front(), "release");
 }
 
-void TaskLease::abandon() noexcept { state_->stage = State::Stage::ended; }
+void TaskLease::abandon() noexcept {
+  state_->stage = LeaseStage::ended;
+  state_->valid_until = HeldLease::Clock::time_point{};
+}
 
 }  // namespace leasehold::inline v0

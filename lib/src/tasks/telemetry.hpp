@@ -2,7 +2,9 @@
 
 #include <atomic>
 #include <cstdint>
+#include <span>
 
+#include "leasehold/task_queue.hpp"
 #include "leasehold/task_stats.hpp"
 #include "support/live_histogram.hpp"
 
@@ -22,10 +24,16 @@ class TaskTelemetry {
     std::atomic<std::uint64_t> value_{0};
   };
 
-  /// `retries` are the store's.
+  void count_enqueued(std::span<const Enqueued> answers) noexcept {
+    for (const Enqueued& answer : answers) {
+      (answer.outcome == Enqueued::Outcome::added ? enqueued : already_there).add();
+    }
+  }
+
+  /// `retries`: as counted by the store.
   TaskStats snapshot(std::uint64_t retries) const noexcept;
 
-  // Named as in TaskStats.
+  // These are named as in TaskStats.
   Counter enqueued;
   Counter already_there;
   Counter leased;

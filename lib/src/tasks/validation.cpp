@@ -6,6 +6,7 @@
 
 #include "leasehold/errors.hpp"
 #include "support/quote.hpp"
+#include "support/ranges.hpp"
 #include "support/utf8.hpp"
 
 namespace leasehold::inline v0 {
@@ -18,34 +19,25 @@ constexpr std::size_t longest_type = 128;
 constexpr std::size_t longest_worker = 256;
 constexpr std::size_t longest_key = 512;
 constexpr std::size_t longest_error = 4096;
-constexpr std::size_t deepest_json = 500;  // far below where the server's parser runs out of stack
+constexpr std::size_t deepest_json = 500;  // far below the limit of the server's parser
 constexpr int highest_priority = 1'000'000;
 constexpr milliseconds longest_time = hours{24 * 3653};
 
-template <typename Number>
-void check_number(const char* what, Number value, Number least, Number most,
-                  const char* unit = "") {
-  if (value >= least && value <= most) return;
-  throw InvalidArgument(std::string(what) + " of " + std::to_string(value) + unit +
-                        ": allowed are " + std::to_string(least) + unit + " to " +
-                        std::to_string(most) + unit);
-}
-
 void check_time(const char* what, milliseconds value, milliseconds least, milliseconds most) {
-  check_number<std::int64_t>(what, value.count(), least.count(), most.count(), " ms");
+  check_range(what, value, least, most);
 }
 
 void check_text(const char* what, std::string_view text, std::size_t longest) {
   if (text.empty() || text.size() > longest) {
-    throw InvalidArgument(std::string(what) + " " + in_quotes(text) + " has " +
-                          std::to_string(text.size()) + " bytes: allowed are 1 to " +
-                          std::to_string(longest));
+    throw InvalidArgument(std::string(what) + " must have 1 to " + std::to_string(longest) +
+                          " bytes, got " + std::to_string(text.size()) + " (" + in_quotes(text) +
+                          ")");
   }
   for (const char c : text) {
     const auto byte = static_cast<unsigned char>(c);
     if (byte < 0x20 || byte == 0x7f) {
-      throw InvalidArgument(std::string(what) + " " + in_quotes(text) +
-                            ": control characters are not allowed");
+      throw InvalidArgument(std::string(what) + " must not contain control characters, got " +
+                            in_quotes(text));
     }
   }
   if (!is_utf8(text)) {
@@ -78,18 +70,18 @@ std::size_t depth_of(std::string_view json) {
 
 void check_time_point(const char* what, std::chrono::system_clock::time_point time) {
   const auto since = std::chrono::floor<milliseconds>(time.time_since_epoch());
-  if (since >= milliseconds{0}) return;  // to 2262: more does not fit into a time_point
-  throw InvalidArgument(std::string(what) + " of " + std::to_string(since.count()) +
-                        " ms since 1970: allowed are the years 1970 to 2262");
+  if (since >= milliseconds{0}) return;  // a time_point reaches to 2262
+  throw InvalidArgument(std::string(what) + " must be in the years 1970 to 2262, got " +
+                        std::to_string(since.count()) + " ms since 1970");
 }
 
 void check_new_task(const NewTask& task, std::size_t largest_payload) {
   check_type(task.type);
   check_json("payload", task.payload, largest_payload);
-  check_number("priority", task.priority, -highest_priority, highest_priority);
+  check_range("priority", task.priority, -highest_priority, highest_priority);
   if (task.run_at) check_time_point("run_at", *task.run_at);
   check_delay("delay", task.delay);
-  check_number("max_attempts", task.max_attempts, 1, 1'000'000);
+  check_range("max_attempts", task.max_attempts, 1, 1'000'000);
   if (!task.unique_key.empty()) check_text("unique_key", task.unique_key, longest_key);
 }
 
@@ -97,23 +89,19 @@ void check_new_task(const NewTask& task, std::size_t largest_payload) {
 
 void check_queue_options(const TaskQueueOptions& options) {
   check_backoff(options.backoff);
-  check_number<std::size_t>("largest_payload", options.largest_payload, 1, 64 * 1024 * 1024);
+  check_range<std::size_t>("largest_payload", options.largest_payload, 1, 64 * 1024 * 1024);
   if (const auto time = options.retention.time()) {
     check_time("retention", *time, milliseconds{0}, longest_time);
   }
 }
 
-void check_sqlite_options(const SqliteOptions& options) {
-  check_time("timeout", options.timeout, milliseconds{1}, hours{1});
-}
-
 void check_new_tasks(std::span<const NewTask> tasks, std::size_t largest_payload) {
-  check_number<std::size_t>("number of tasks", tasks.size(), 1, 100'000);
+  check_range<std::size_t>("number of tasks", tasks.size(), 1, 100'000);
   for (const NewTask& task : tasks) check_new_task(task, largest_payload);
 }
 
 void check_lease_request(const LeaseRequest& request) {
-  check_number<std::size_t>("number of types", request.types.size(), 1, 1'000);
+  check_range<std::size_t>("number of types", request.types.size(), 1, 1'000);
   std::set<std::string_view> seen;
   for (const std::string& type : request.types) {
     check_type(type);
@@ -121,7 +109,7 @@ void check_lease_request(const LeaseRequest& request) {
       throw InvalidArgument("task type " + in_quotes(type) + " is given twice");
     }
   }
-  check_number<std::size_t>("limit", request.limit, 1, 10'000);
+  check_range<std::size_t>("limit", request.limit, 1, 10'000);
   check_lease_duration(request.duration);
   if (!request.worker.empty()) check_text("worker", request.worker, longest_worker);
 }
@@ -135,17 +123,17 @@ void check_delay(const char* what, milliseconds delay) {
 }
 
 void check_backoff(const TaskBackoff& backoff) {
-  check_number("backoff.factor", backoff.factor, 1.0, 100.0);
+  check_range("backoff.factor", backoff.factor, 1.0, 100.0);
   check_time("backoff.first", backoff.first, milliseconds{1}, longest_time);
   check_time("backoff.longest", backoff.longest, backoff.first, longest_time);
 }
 
 void check_json(const char* what, std::string_view json, std::size_t largest) {
   if (json.size() > largest) {
-    throw InvalidArgument(std::string(what) + " of " + std::to_string(json.size()) +
-                          " bytes: allowed are " + std::to_string(largest));
+    throw InvalidArgument(std::string(what) + " must have at most " + std::to_string(largest) +
+                          " bytes, got " + std::to_string(json.size()));
   }
-  // The parser takes a NUL for the end and passes over a byte order mark; databases do neither.
+  // The parser takes a NUL for the end and skips a byte order mark; databases do neither.
   const bool foreign =
       json.find('\0') != std::string_view::npos || json.starts_with("\xef\xbb\xbf");
   if (foreign || !nlohmann::json::accept(json)) {
@@ -153,15 +141,15 @@ void check_json(const char* what, std::string_view json, std::size_t largest) {
   }
   const std::size_t depth = depth_of(json);
   if (depth > deepest_json) {
-    throw InvalidArgument(std::string(what) + " is nested " + std::to_string(depth) +
-                          " deep: allowed are " + std::to_string(deepest_json));
+    throw InvalidArgument(std::string(what) + " must be nested at most " +
+                          std::to_string(deepest_json) + " deep, got " + std::to_string(depth));
   }
 }
 
 void check_changes(const TaskChanges& changes, std::size_t largest_payload) {
   if (changes.payload) check_json("payload", *changes.payload, largest_payload);
   if (changes.priority) {
-    check_number("priority", *changes.priority, -highest_priority, highest_priority);
+    check_range("priority", *changes.priority, -highest_priority, highest_priority);
   }
   if (changes.run_at) check_time_point("run_at", *changes.run_at);
   if (changes.progress) check_json("progress", *changes.progress, largest_payload);
@@ -170,25 +158,25 @@ void check_changes(const TaskChanges& changes, std::size_t largest_payload) {
 void check_filter(const TaskFilter& filter) {
   if (filter.type) check_type(*filter.type);
   if (filter.worker) check_text("worker", *filter.worker, longest_worker);
-  check_number<std::size_t>("limit", filter.limit, 1, 10'000);
+  check_range<std::size_t>("limit", filter.limit, 1, 10'000);
 }
 
 void check_removal(const Removal& removal) {
   for (const auto& age : {removal.completed, removal.cancelled, removal.dead}) {
     if (age) check_time("age", *age, milliseconds{0}, longest_time);
   }
-  check_number<std::size_t>("chunk", removal.chunk, 1, 100'000);
+  check_range<std::size_t>("chunk", removal.chunk, 1, 100'000);
 }
 
 void check_recovery_options(const RecoveryOptions& options) {
-  check_number("max_crashes", options.max_crashes, 1, 1'000'000);
-  check_number<std::size_t>("batch", options.batch, 1, 10'000);
+  check_range("max_crashes", options.max_crashes, 1, 1'000'000);
+  check_range<std::size_t>("batch", options.batch, 1, 10'000);
 }
 
 void check_worker_options(const WorkerOptions& options) {
-  check_number<std::size_t>("concurrency", options.concurrency, 1, 1'024);
+  check_range<std::size_t>("concurrency", options.concurrency, 1, 1'024);
   check_lease_duration(options.lease);
-  check_number<std::size_t>("prefetch", options.prefetch, 0, 8'000);
+  check_range<std::size_t>("prefetch", options.prefetch, 0, 8'000);
   check_time("poll_min", options.poll_min, milliseconds{1}, hours{1});
   check_time("poll_max", options.poll_max, options.poll_min, hours{1});
   check_time("stop_grace", options.stop_grace, milliseconds{0}, hours{24});
@@ -197,7 +185,7 @@ void check_worker_options(const WorkerOptions& options) {
 
 void check_handler(std::string_view type, const HandlerOptions& options) {
   check_type(type);
-  if (options.limit) check_number<std::size_t>("limit", *options.limit, 1, 10'000);
+  if (options.limit) check_range<std::size_t>("limit", *options.limit, 1, 10'000);
   if (options.deadline) check_time("deadline", *options.deadline, milliseconds{1}, longest_time);
 }
 
@@ -205,7 +193,7 @@ void check_resource(std::string_view resource) { check_text("resource", resource
 
 std::int64_t checked_token(FencingToken token) {
   constexpr auto most = static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max());
-  check_number<std::uint64_t>("fencing token", token.value, 0, most);
+  check_range<std::uint64_t>("fencing token", token.value, 0, most);
   return static_cast<std::int64_t>(token.value);
 }
 

@@ -13,10 +13,9 @@
 
 namespace leasehold::inline v0 {
 
-// Each throws InvalidArgument with the value and what is allowed.
+// Each check throws InvalidArgument that says what is allowed and what was given.
 
 void check_queue_options(const TaskQueueOptions& options);
-void check_sqlite_options(const SqliteOptions& options);
 void check_new_tasks(std::span<const NewTask> tasks, std::size_t largest_payload);
 void check_lease_request(const LeaseRequest& request);
 void check_lease_duration(std::chrono::milliseconds duration);
@@ -31,10 +30,10 @@ void check_recovery_options(const RecoveryOptions& options);
 void check_worker_options(const WorkerOptions& options);
 void check_handler(std::string_view type, const HandlerOptions& options);
 void check_resource(std::string_view resource);
-/// As databases keep it.
+/// The token as databases store it.
 std::int64_t checked_token(FencingToken token);
 
-/// An error's text as it is kept: not too long, and UTF-8 whatever it was.
+/// The text of an error as it is stored: at most 4,096 bytes, with invalid UTF-8 replaced.
 std::string as_kept_error(std::string_view error);
 
 }  // namespace leasehold::inline v0

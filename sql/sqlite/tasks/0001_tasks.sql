@@ -1,13 +1,13 @@
--- Tasks and fences in a SQLite file, the columns and states of sql/migrations/0001_tasks.sql.
+-- Tasks and fences in a SQLite file, with the columns and states of sql/migrations/0001_tasks.sql.
 --
--- Times are µs since 1970 by the machine's wall clock. They are shown to people, and judge what is due
--- and what was finished long ago. A lease is judged by lease_deadline alone: ms since the machine was
--- started (machine_clock.hpp), a clock that never jumps and is the same in all processes.
--- The tables are no public interface.
+-- Times are µs since 1970 by the machine's wall clock. They are shown to people, and decide what is due and
+-- what finished long ago. Only lease_deadline decides whether a lease has expired: ms since the machine was
+-- started (machine_clock.hpp), by a clock that never jumps and is the same in all processes.
+-- The tables are not a public interface.
 
 CREATE TABLE task_queue (
-  -- AUTOINCREMENT: an id is never used again. Its counter, sqlite_sequence, is also how other processes
-  -- learn of new tasks (added).
+  -- AUTOINCREMENT: ids are never reused. Its counter, sqlite_sequence, also tells other processes of new
+  -- tasks (added).
   id             INTEGER PRIMARY KEY AUTOINCREMENT,
   version        INTEGER NOT NULL DEFAULT 0,   -- grows by 1 with every change of state
   run_at         INTEGER NOT NULL,
@@ -38,19 +38,19 @@ CREATE TABLE task_queue (
                     ELSE false END)
 );
 
--- In exactly the order of due: every index ends with the id.
+-- In exactly the order of due. Every index ends with the id.
 CREATE INDEX task_ready ON task_queue (type, priority DESC, run_at)
   WHERE state = 'pending';
 
--- By deadline: recovery, which mostly finds nothing, costs one look. A renewal moves one entry for it.
+-- By deadline, so that recovery, which mostly finds nothing, costs one look-up. A renewal moves one entry.
 CREATE INDEX task_leased ON task_queue (lease_deadline)
   WHERE state = 'leased';
 
--- One living task a key.
+-- At most one pending or leased task has a key.
 CREATE UNIQUE INDEX task_unique_key ON task_queue (unique_key)
   WHERE unique_key IS NOT NULL AND state IN ('pending', 'leased');
 
--- For retention, counts, and lists of the dead.
+-- For retention, counts, and lists of dead tasks.
 CREATE INDEX task_finished ON task_queue (state, type, finished_at)
   WHERE finished_at IS NOT NULL;
 

@@ -1,7 +1,7 @@
 -- Fencing tokens.
 
 -- name: fence
--- Notes a token, unless a newer one was seen for the resource.
+-- Stores a token, unless a newer one was seen for the resource.
 --   ?1 resource   ?2 token   ?3 now
 INSERT INTO task_fences (resource, token, seen_at) VALUES (?1, ?2, ?3)
 ON CONFLICT (resource) DO UPDATE SET token = excluded.token, seen_at = excluded.seen_at

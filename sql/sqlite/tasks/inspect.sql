@@ -1,9 +1,9 @@
--- Looking at tasks and at the health of a queue.
+-- Looking up tasks and the health of a queue.
 
 -- name: get
 -- One task.
 --   ?1 id
--- Reply: its columns in the order of to_task_record() in lib/src/sqlite/tasks/sqlite_task_store.cpp.
+-- Reply: the columns in the order of to_task_record() in lib/src/sqlite/tasks/inspect.cpp.
 SELECT id, version, type, state, priority, payload, progress, result, run_at, leased_by, lease_expiry,
        attempts, max_attempts, crash_count, unique_key, last_error, created_at, updated_at, finished_at
 FROM task_queue
@@ -11,8 +11,8 @@ WHERE id = ?1
 
 -- name: list
 -- A page of tasks in order of id.
---   ?1 type or null   ?2 state or null   ?3 worker or null   ?4 ids above this one   ?5 at most so many
--- Reply: as get.
+--   ?1 type or null   ?2 state or null   ?3 worker or null   ?4 only ids above this one   ?5 limit
+-- Reply: as for get.
 SELECT id, version, type, state, priority, payload, progress, result, run_at, leased_by, lease_expiry,
        attempts, max_attempts, crash_count, unique_key, last_error, created_at, updated_at, finished_at
 FROM task_queue
@@ -22,18 +22,18 @@ ORDER BY id
 LIMIT ?5
 
 -- name: peek
--- What decides about a change of a task.
+-- What decides whether a task may be changed.
 --   ?1 id
 -- Reply: state, version.
 SELECT state, version FROM task_queue WHERE id = ?1
 
 -- name: counts
--- Counts tasks by type and state, reading at most ?1 + 1 index entries of each; leased ones are few and
--- counted all.
---   ?1 count up to this many
+-- Counts tasks by type and state. Reads at most ?1 + 1 index entries of each. Leased tasks are few, and all are
+-- counted.
+--   ?1 where counting stops
 -- Reply: type, state, number. A number above ?1 means "more than ?1".
 --
--- Types are found by jumping from one to the next in the index.
+-- Finds the types by jumping from one to the next in the index.
 WITH RECURSIVE ready_types (type) AS (
     SELECT (SELECT min(type) FROM task_queue WHERE state = 'pending')
   UNION ALL
@@ -65,12 +65,12 @@ FROM finished_kinds WHERE finished_kinds.type IS NOT NULL
 ORDER BY 1, 2
 
 -- name: health
--- How a queue fares: the task that is due longest, the lease that ran out first, and the rows.
---   ?1 now   ?2 now by the clock that judges leases   ?3 count rows up to this many
--- Reply: run_at of the first or null, lease_deadline of the second or null, rows.
+-- The health of a queue.
+--   ?1 now   ?2 now by the clock that judges leases   ?3 where counting rows stops
+-- Reply: run_at of the oldest task that is due, or null; lease_deadline of the oldest expired lease, or null; rows.
 --
--- `heads` jumps in the index task_ready from each type and priority to the next: what it costs depends on
--- how many of those are in use, not on the number of tasks.
+-- `heads` jumps from each type and priority to the next in the index task_ready. Its cost depends on how many of them
+-- are in use, and not on the number of tasks.
 WITH RECURSIVE heads (id, type, priority, run_at) AS (
     SELECT * FROM (SELECT id, type, priority, run_at FROM task_queue
                    WHERE state = 'pending' ORDER BY type, priority DESC, run_at, id LIMIT 1)

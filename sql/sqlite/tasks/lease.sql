@@ -1,10 +1,10 @@
 -- Leasing tasks that are due.
 
 -- name: due
--- Walks over the pending tasks of a type in the order in which they are leased.
+-- The pending tasks of a type, in the order in which they are leased.
 --   ?1 type   ?2 only priorities below this one
--- Reply: what Claim in lib/src/sqlite/tasks/sqlite_task_store.cpp reads. From the first one that is not due on,
--- the rest of its priority is not due either: who reads then goes on below that priority.
+-- Reply: the columns that append_due() in lib/src/sqlite/tasks/leasing.cpp reads. After the first task that is not
+-- due, the rest of its priority is not due either, and the reader goes on below that priority.
 SELECT id, priority, run_at, version, payload, progress, attempts, max_attempts, crash_count
 FROM task_queue INDEXED BY task_ready
 WHERE state = 'pending' AND type = ?1 AND priority < ?2
@@ -13,15 +13,15 @@ ORDER BY priority DESC, run_at, id
 -- name: lease
 -- Leases a pending task.
 --   ?1 id   ?2 worker   ?3 deadline   ?4 expiry   ?5 now
--- Without RETURNING, which costs twice as much as all the rest: due has told what is to be known.
+-- Without RETURNING, which costs twice as much as all the rest: the values are known from due.
 UPDATE task_queue
 SET state = 'leased', version = version + 1, attempts = attempts + 1, leased_by = ?2,
     lease_deadline = ?3, lease_expiry = ?4, updated_at = ?5
 WHERE id = ?1
 
 -- name: lease_level
--- Leases the first pending tasks of a type and priority, which due has read.
--- For many this costs a third of lease for each.
+-- Leases the first pending tasks of a type and priority, which due has returned. For many tasks this costs a third
+-- of what lease costs for each.
 --   ?1 type   ?2 priority   ?3 how many   ?4 worker   ?5 deadline   ?6 expiry   ?7 now
 UPDATE task_queue
 SET state = 'leased', version = version + 1, attempts = attempts + 1, leased_by = ?4,
@@ -31,7 +31,7 @@ WHERE id IN (SELECT id FROM task_queue INDEXED BY task_ready
              ORDER BY run_at, id LIMIT ?3)
 
 -- name: lease_range
--- Leases tasks whose ids follow each other, all of which due has read.
+-- Leases tasks whose ids follow each other, all of which due has returned.
 --   ?1 first id   ?2 last id   ?3 worker   ?4 deadline   ?5 expiry   ?6 now
 UPDATE task_queue
 SET state = 'leased', version = version + 1, attempts = attempts + 1, leased_by = ?3,

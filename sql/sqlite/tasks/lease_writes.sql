@@ -1,9 +1,8 @@
--- What only the holder of a lease may write. Each names id and version and changes nothing if the lease is stale.
+-- Writes of lease holders. Each names id and version, and changes nothing if the lease is stale.
 
 -- name: extend
 -- Renews a lease.
 --   ?1 id   ?2 version   ?3 deadline   ?4 expiry   ?5 now
--- Changes nothing if the lease is not the caller's any more. So do all that name a version.
 UPDATE task_queue SET lease_deadline = ?3, lease_expiry = ?4, updated_at = ?5
 WHERE id = ?1 AND version = ?2
 
@@ -27,7 +26,7 @@ WHERE id = ?1 AND version = ?2
 DELETE FROM task_queue WHERE id = ?1 AND version = ?2
 
 -- name: complete_and_delete_many
--- Completes tasks by deleting them. For many this costs two thirds of complete_and_delete for each.
+-- Completes tasks by deleting them. For many tasks this costs two thirds of what complete_and_delete costs for each.
 --   ?1 their versions by id, as a JSON object
 DELETE FROM task_queue
 WHERE id IN (SELECT task.id
@@ -36,15 +35,15 @@ WHERE id IN (SELECT task.id
                                           AND task.version = done.value)
 
 -- name: complete_and_delete_range
--- Completes tasks by deleting them, if their ids follow each other and their versions are the same: no list has
--- to be read.
+-- Completes tasks by deleting them, if their ids follow each other and their versions are the same. No list has to be
+-- parsed.
 --   ?1 first id   ?2 last id   ?3 version
 DELETE FROM task_queue WHERE id BETWEEN ?1 AND ?2 AND version = ?3
 
 -- name: fail
--- A failed attempt: pending again after the delay, or dead if no attempt is left.
---   ?1 id   ?2 version   ?3 error   ?4 delay in µs, null for never again   ?5 now
--- Reply: the new state if the lease was still the caller's.
+-- Ends a failed attempt: the task is pending again after the delay, or dead if no attempt is left.
+--   ?1 id   ?2 version   ?3 error   ?4 delay in µs, null for no retry   ?5 now
+-- Reply: the new state, unless the lease was stale.
 UPDATE task_queue
 SET state = CASE WHEN ?4 IS NULL OR attempts >= max_attempts THEN 'dead' ELSE 'pending' END,
     finished_at = CASE WHEN ?4 IS NULL OR attempts >= max_attempts THEN ?5 END,
@@ -54,7 +53,7 @@ WHERE id = ?1 AND version = ?2
 RETURNING state
 
 -- name: release
--- Gives a lease back as if it had never been: the attempt is not counted.
+-- Gives a lease back as if the task had never been leased: the attempt does not count.
 --   ?1 id   ?2 version   ?3 run_at, null to keep it   ?4 now
 UPDATE task_queue
 SET state = 'pending', version = version + 1, attempts = attempts - 1, leased_by = NULL,

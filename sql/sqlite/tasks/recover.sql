@@ -1,11 +1,11 @@
 -- Taking back expired leases.
 
 -- name: expired
--- Leases that have run out.
---   ?1 now by the clock that judges leases   ?2 only ids above this one   ?3 at most so many
---   ?4 crashes after which a task is dead
--- Reply: id, type, the worker that lost it, its deadline, crashes with this one, whether it is dead now;
--- in order of id.
+-- Expired leases.
+--   ?1 now by the clock that judges leases   ?2 only ids above this one   ?3 limit
+--   ?4 number of crashes after which a task is dead
+-- Reply: id, type, the worker that lost the lease, its deadline, crashes including this one, whether the task is dead
+-- now; in order of id.
 SELECT id, type, leased_by, lease_deadline, crash_count + 1,
        crash_count + 1 >= ?4 OR attempts >= max_attempts
 FROM task_queue INDEXED BY task_leased
@@ -14,8 +14,8 @@ ORDER BY id
 LIMIT ?3
 
 -- name: recover
--- Takes back an expired lease: pending again, or dead if the task has crashed or been tried too often.
---   ?1 id   ?2 whether it is dead   ?3 now
+-- Takes back an expired lease. The task is pending again, or dead after too many crashes or attempts.
+--   ?1 id   ?2 whether the task is dead   ?3 now
 UPDATE task_queue
 SET state = CASE WHEN ?2 THEN 'dead' ELSE 'pending' END, finished_at = CASE WHEN ?2 THEN ?3 END,
     version = version + 1, crash_count = crash_count + 1, leased_by = NULL, lease_deadline = NULL,
@@ -23,5 +23,5 @@ SET state = CASE WHEN ?2 THEN 'dead' ELSE 'pending' END, finished_at = CASE WHEN
 WHERE id = ?1
 
 -- name: new_boot
--- The machine was started again since: all leases have ended, for their holders died with it.
+-- Ends all leases after a restart of the machine, which has ended all their holders.
 UPDATE task_queue SET lease_deadline = 0 WHERE state = 'leased'

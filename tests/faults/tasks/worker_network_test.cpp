@@ -68,7 +68,7 @@ TEST_F(WorkerNetworkTest, ARestartIsSaidOnceAndWorkGoesOn) {
   const RunningWorker running{worker};
   ASSERT_TRUE(started.wait());
   server.stop();
-  ASSERT_TRUE(eventually([&] { return log->count("can not reach its tasks") == 1; }, 60s));
+  ASSERT_TRUE(eventually([&] { return log->count("cannot reach its tasks") == 1; }, 60s));
   go.set();  // it ends while PostgreSQL is away
   EXPECT_TRUE(eventually([&] { return worker.stats().settling == 1; }, 60s))
       << "its completion is kept";
@@ -76,7 +76,7 @@ TEST_F(WorkerNetworkTest, ARestartIsSaidOnceAndWorkGoesOn) {
   ASSERT_TRUE(eventually([&] { return rows("state, attempts") == "completed|1"; }, 60s));
   EXPECT_EQ(runs, 1);
   EXPECT_TRUE(eventually([&] { return log->count("reaches its tasks again") == 1; }));
-  EXPECT_EQ(log->count("can not reach its tasks"), 1);
+  EXPECT_EQ(log->count("cannot reach its tasks"), 1);
   TaskQueue other{server.uri()};
   other.enqueue({.type = "t"});
   EXPECT_TRUE(eventually([&] { return rows("state") == "completed\ncompleted"; }, 60s));
@@ -88,7 +88,7 @@ TEST_F(WorkerNetworkTest, AWorkerThatBeginsWithoutPostgresWaitsForIt) {
   Worker worker{queue};
   worker.on("t", [](Task&) {});
   const RunningWorker running{worker};
-  ASSERT_TRUE(eventually([&] { return log->count("can not reach its tasks") == 1; }, 60s));
+  ASSERT_TRUE(eventually([&] { return log->count("cannot reach its tasks") == 1; }, 60s));
   TaskQueue direct{server.uri()};
   direct.enqueue({.type = "t"});
   proxy.refuse(false);
@@ -109,7 +109,7 @@ TEST_F(WorkerNetworkTest, AWorkerWhoseListenerIsCutFindsTasksAllTheSame) {
     // It looks when it hears again, without waiting for an hour.
     ASSERT_TRUE(eventually([&] { return worker.stats().completed == std::uint64_t(i); }, 60s));
   }
-  EXPECT_EQ(log->count("can not reach its tasks"), 0) << "the other connections work";
+  EXPECT_EQ(log->count("cannot reach its tasks"), 0) << "the other connections work";
 }
 
 TEST_F(WorkerNetworkTest, AWorkerWithoutTablesSaysSoAndBeginsWhenTheyAreThere) {

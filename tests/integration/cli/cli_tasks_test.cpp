@@ -132,7 +132,7 @@ TEST_P(CliTasksTest, ABadLineIsNamedAndAFileWithOneAddsNothing) {
       {R"({"type":"t","delay":"soon"})",
        "delay must be 0ms to 3653d (written like 500ms, 5s, 2m, 1h or 7d), got \"soon\""},
       {R"({"type":"t","run_at":"2026-13-01T00:00:00Z"})", "run_at must be a time like"},
-      {R"({"type":"t","max_attempts":0})", "max_attempts of 0"},
+      {R"({"type":"t","max_attempts":0})", "max_attempts must be 1 to 1000000, got 0"},
       {R"({"type":"\u0007"})", "control characters"},
       {std::string("\xff\xfe"), "a line must be a JSON object, got"},
   };

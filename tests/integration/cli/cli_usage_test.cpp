@@ -130,7 +130,7 @@ TEST(CliUsageTest, MistakesAreNamedAndNothingIsPrinted) {
        "--delay must be 0ms to 3653d (written like 500ms, 5s, 2m, 1h or 7d), got \"-5s\""},
       {{"enqueue", "t", "--max-attempts", "0", "--database", no_database},
        "--max-attempts must be"},
-      {{"enqueue", std::string(129, 't'), "--database", no_database}, "allowed are 1 to 128"},
+      {{"enqueue", std::string(129, 't'), "--database", no_database}, "must have 1 to 128 bytes"},
       {{"enqueue", "--from", "/nowhere", "--database", no_database}, "cannot read"},
       {{"enqueue", "--from", "/", "--database", no_database}, "cannot read"},
       {{"locks", "list", "--state", "free", "--redis", no_redis}, "must be held or stale"},

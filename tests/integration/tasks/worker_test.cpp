@@ -115,7 +115,7 @@ TEST_P(WorkerTest, RetryLaterDoesNotCountAnAttempt) {
            record->run_at > std::chrono::system_clock::now() + 50min;
   }));
   ASSERT_TRUE(becomes(bad, "dead"));
-  EXPECT_TRUE(contains(queue.get(bad)->last_error, "allowed are 0 ms"));
+  EXPECT_TRUE(contains(queue.get(bad)->last_error, "must be 0 ms to"));
 }
 
 TEST_P(WorkerTest, DeadLetterIsDeadAtOnce) {

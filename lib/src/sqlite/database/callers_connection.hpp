@@ -10,7 +10,7 @@
 
 namespace leasehold::inline v0::sqlite {
 
-/// The main database of a connection: a path, or empty for one in memory.
+/// The path of a connection's main database, or empty if that is in memory.
 inline std::string path_of(sqlite3* handle) {
   const char* path = sqlite3_db_filename(handle, "main");
   return path ? path : "";
@@ -28,7 +28,7 @@ inline void check_in_transaction(sqlite3* handle) {
   }
 }
 
-/// Runs `work(Connection&)` on a connection of the caller, in the errors that we throw.
+/// Runs `work(Connection&)` on a connection of the caller, and translates errors into ours.
 template <class Work>
 auto in_callers_transaction(sqlite3* handle, const std::string& where, Work&& work) {
   try {
@@ -39,8 +39,8 @@ auto in_callers_transaction(sqlite3* handle, const std::string& where, Work&& wo
     return work(callers);
   } catch (const Busy&) {
     throw Unavailable(where +
-                      ": another connection is in the way: begin the transaction with BEGIN "
-                      "IMMEDIATE, and give its connection a busy time-out");
+                      ": another connection is writing: begin the transaction with BEGIN "
+                      "IMMEDIATE, and set a busy time-out on its connection");
   }
 }
 

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "leasehold/errors.hpp"
+#include "leasehold/sqlite.hpp"
 #include "support/quote.hpp"
 
 namespace leasehold::inline v0::sqlite {
@@ -76,3 +77,13 @@ std::string SqliteUri::display() const {
 }
 
 }  // namespace leasehold::inline v0::sqlite
+
+namespace leasehold::inline v0 {
+
+std::optional<std::string> sqlite_file(std::string_view uri) {
+  auto parsed = sqlite::parse_sqlite_uri(uri);
+  if (!parsed || parsed->kind != sqlite::SqliteUri::Kind::file) return std::nullopt;
+  return std::move(parsed->name);
+}
+
+}  // namespace leasehold::inline v0

@@ -1,44 +1,44 @@
 #pragma once
 
 #include <chrono>
-#include <condition_variable>
 #include <memory>
-#include <mutex>
 #include <stop_token>
 
 #include "sqlite/database/watcher.hpp"
 #include "sqlite_task_sql.hpp"
+#include "support/thread_safety.hpp"
 #include "tasks/task_store.hpp"
 
 namespace leasehold::inline v0::sqlite {
 
-/// What is told on the hub of a database when tasks were added.
+/// The topic of the database's hub on which new tasks are announced.
 inline constexpr const char* tasks_topic = "tasks";
 
-/// Hears of new tasks: of those of this process at once, of those of others within 25 ms.
+/// Reports new tasks: those of this process at once, those of other processes within 25 ms.
 class SqliteTaskListener : public TaskListener {
  public:
   explicit SqliteTaskListener(std::shared_ptr<Database> database)
       : database_(std::move(database)),
         watcher_(*database_, tasks_topic,
-                 {.on_message = [this](std::string_view) { hear(); },
+                 {.on_message = [this](std::string_view) { notify(); },
                   .on_change = [this](Connection& connection) { look(connection); },
-                  .on_reset = [this] { hear(); }},
+                  .on_reset = [this] { notify(); }},
                  activity_) {}
 
   void wait(const std::stop_token& stop) override {
-    std::unique_lock lock(mutex_);
-    while (!heard_ && !stop.stop_requested()) {
-      activity_->keep_awake();  // or it would look once a second only
-      changed_.wait_for(lock, stop, std::chrono::seconds{10}, [this] { return heard_; });
+    ThreadLock lock(mutex_);
+    while (!notified_ && !stop.stop_requested()) {
+      activity_->keep_awake();  // otherwise the watcher would look only once a second
+      changed_.wait_for(lock, stop, std::chrono::seconds{10},
+                        [this]() LEASEHOLD_REQUIRES(mutex_) { return notified_; });
     }
-    heard_ = false;
+    notified_ = false;
   }
 
  private:
-  void hear() {
-    const std::lock_guard guard(mutex_);
-    heard_ = true;
+  void notify() {
+    const ThreadLock lock(mutex_);
+    notified_ = true;
     changed_.notify_one();
   }
 
@@ -46,16 +46,17 @@ class SqliteTaskListener : public TaskListener {
   void look(Connection& connection) {
     auto row = connection.prepare(task_sql::added);
     const std::int64_t added = row.step() ? row.integer(0) : 0;
-    if (std::exchange(added_, added) != added) hear();
+    if (std::exchange(added_, added) != added) notify();
   }
 
   const std::shared_ptr<Database> database_;
   const std::shared_ptr<Activity> activity_ = std::make_shared<Activity>();
-  std::mutex mutex_;
-  std::condition_variable_any changed_;
-  bool heard_ = true;        // protected by mutex_. At first: what there was before
-  std::int64_t added_ = -1;  // of the watcher's thread
-  Watcher watcher_;          // last: its thread uses everything above
+  ThreadMutex mutex_;
+  StoppableCondition changed_;
+  // True at first, for the tasks that were there before.
+  bool notified_ LEASEHOLD_GUARDED_BY(mutex_) = true;
+  std::int64_t added_ = -1;  // belongs to the watcher's thread
+  Watcher watcher_;          // last, because its thread uses everything above
 };
 
 }  // namespace leasehold::inline v0::sqlite

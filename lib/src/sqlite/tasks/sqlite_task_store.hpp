@@ -8,77 +8,76 @@
 #include <string_view>
 #include <vector>
 
-#include "leasehold/migrate.hpp"
 #include "sqlite/database/database.hpp"
+#include "support/turns.hpp"
 #include "tasks/task_store.hpp"
-#include "tasks/turns.hpp"
 
-namespace leasehold::inline v0 {
-
-namespace sqlite {
+namespace leasehold::inline v0::sqlite {
 
 /// What the tables of tasks need of a database.
 OpenOptions open_options(const TaskQueueOptions& options);
 
-/// Tasks in a SQLite database: one immediate transaction a call. Leases are judged by the machine's
-/// clock, run_at and retention by its time of day.
+/// Tasks in a SQLite database: each call is one immediate transaction. Leases are judged by the
+/// time since the machine was started, run_at and retention by its time of day. The members are in
+/// files that are named like those of sql/sqlite/tasks.
 class SqliteTaskStore : public TaskStore {
  public:
   SqliteTaskStore(std::shared_ptr<Database> database, const TaskQueueOptions& options);
 
+  // enqueue.cpp
   std::vector<Enqueued> enqueue(std::span<const NewTask> tasks) override;
+  std::vector<Enqueued> enqueue_in(const CallersTransaction& transaction,
+                                   std::span<const NewTask> tasks) override;
+
+  // leasing.cpp
   std::vector<LeasedTask> lease(const LeaseRequest& request) override;
+
+  // lease_writes.cpp
   std::vector<TaskId> extend(std::span<const LeaseKey> keys,
                              std::chrono::milliseconds duration) override;
   std::vector<TaskId> complete(std::span<const FinishedTask> tasks, Keep keep) override;
+  LeaseWrite complete_in(const CallersTransaction& transaction, const FinishedTask& task,
+                         Keep keep) override;
   std::vector<TaskId> release(std::span<const LeaseKey> keys,
                               std::optional<std::chrono::milliseconds> delay) override;
   LeaseWrite progress(const LeaseKey& key, std::string_view json) override;
   FailOutcome fail(const LeaseKey& key, const Failure& failure) override;
+
+  // recover.cpp
+  std::vector<RecoveredTask> recover(TaskId after, const RecoveryOptions& options) override;
+
+  // inspect.cpp
   std::optional<TaskRecord> get(TaskId id) override;
   std::vector<TaskRecord> list(const TaskFilter& filter) override;
   std::vector<TaskCount> counts(std::uint64_t at_most) override;
   QueueHealth health() override;
+
+  // manage.cpp
   Update update(TaskId id, TaskVersion expected, const TaskChanges& changes) override;
   CancelOutcome cancel(TaskId id) override;
   RetryOutcome retry(TaskId id) override;
-  std::vector<RecoveredTask> recover(TaskId after, const RecoveryOptions& options) override;
   std::uint64_t remove_finished(TaskState state, std::chrono::milliseconds age,
                                 std::size_t chunk) override;
+
+  /// Accepts a transaction in the same file, or the one inside of transact().
+  void check_callers(const CallersTransaction& transaction) const override;
+  void transact(const std::function<void(sqlite3*)>& work) override;
   std::unique_ptr<TaskStore> twin(std::chrono::milliseconds patience) const override;
   std::unique_ptr<TaskListener> listen() const override;
   std::uint64_t retries() const override { return database_->busy_retries(); }
   std::string where() const override { return database_->where(); }
 
-  /// Runs `work` in one transaction on the connection of this store, which it must not call.
-  void transact(const std::function<void(sqlite3*)>& work);
-
-  // The same in the caller's own transaction: one on the same file, or inside transact().
-  /// Throws InvalidArgument if it is neither.
-  void check_callers(sqlite3* connection) const;
-  std::vector<Enqueued> enqueue_in(sqlite3* connection, std::span<const NewTask> tasks);
-  LeaseWrite complete_in(sqlite3* connection, const FinishedTask& task, Keep keep);
-
  private:
-  template <class Fn>
-  auto write(Fn&& fn);
-  template <class Fn>
-  auto read(Fn&& fn);
-  void tell_workers() const;
+  void notify_workers() const;
 
   const std::shared_ptr<Database> database_;
   const TaskQueueOptions options_;
   Turns turns_;
-  std::atomic<bool> found_nothing_{false};  // the last time
+  std::atomic<bool> found_nothing_{false};  // by the last lease
 };
 
-}  // namespace sqlite
+/// Opens the database and creates its tables if necessary. Null if `uri` does not begin with
+/// sqlite:.
+std::unique_ptr<TaskStore> open_task_store(std::string_view uri, const TaskQueueOptions& options);
 
-/// Opens or makes the database and its tables. Nothing if `uri` does not begin with sqlite:.
-std::unique_ptr<TaskStore> open_sqlite_task_store(std::string_view uri,
-                                                  const TaskQueueOptions& options);
-
-/// migrate() for such a URI.
-std::optional<MigrateReport> migrate_sqlite(std::string_view uri);
-
-}  // namespace leasehold::inline v0
+}  // namespace leasehold::inline v0::sqlite

@@ -9,7 +9,7 @@ namespace {
 using std::chrono::milliseconds;
 
 constexpr std::size_t most_at_once = 10'000;  // what a LeaseRequest may ask for
-constexpr milliseconds after_nothing{20};     // the least pause of who was woken for nothing
+constexpr milliseconds after_nothing{20};     // the least pause after a wake-up for nothing
 
 }  // namespace
 
@@ -21,7 +21,7 @@ Leaser::Leaser(const WorkerContext& context, std::span<const TaskKind> kinds)
 
 void Leaser::run(const std::stop_token& stop) {
   constexpr milliseconds at_once{0};
-  Board& board = context_.board;
+  TaskBoard& board = context_.board;
   bool woken = false;
   while (board.wait_for_room(stop) && !stop.stop_requested()) {
     try {
@@ -30,8 +30,8 @@ void Leaser::run(const std::stop_token& stop) {
       trouble_.reset();
       if (found != Found::nothing) poll_.reset();
       if (found == Found::all_it_asked_for) continue;
-      // What woke us may have been for other types: then we do not look again at once, or every
-      // enqueue of others would cost a statement of each worker.
+      // The notification may have been about other types. Then we do not look again at once:
+      // otherwise every enqueue of such a task would cost a statement of each worker.
       const bool for_nothing = woken && found == Found::nothing;
       woken = board.rest(stop, for_nothing ? after_nothing : at_once, poll_.next());
     } catch (const Error& error) {
@@ -42,9 +42,9 @@ void Leaser::run(const std::stop_token& stop) {
 }
 
 Leaser::Found Leaser::lease_once() {
-  const Board::Room room = context_.board.room();
+  const TaskBoard::Room room = context_.board.room();
   if (room.places == 0) return Found::all_it_asked_for;
-  // Who comes second may find no place left, look after look.
+  // If the same group always came second, it might never find a free place.
   limited_first_ = !limited_first_;
   const auto first =
       limited_first_ ? lease_limited(room, room.places) : lease_open(room, room.places);
@@ -52,13 +52,13 @@ Leaser::Found Leaser::lease_once() {
   return std::max(first, limited_first_ ? lease_open(room, left) : lease_limited(room, left));
 }
 
-Leaser::Found Leaser::lease_open(const Board::Room& room, std::size_t places) {
+Leaser::Found Leaser::lease_open(const TaskBoard::Room& room, std::size_t places) {
   return room.open.empty() || places == 0 ? Found::nothing : lease(room.open, places);
 }
 
-Leaser::Found Leaser::lease_limited(const Board::Room& room, std::size_t places) {
+Leaser::Found Leaser::lease_limited(const TaskBoard::Room& room, std::size_t places) {
   if (room.limited.empty() || places == 0) return Found::nothing;
-  // So little that none of them can get more than its limit.
+  // Not more than the smallest room, so that no type can exceed its limit.
   std::size_t limit = places;
   std::vector<std::size_t> lanes;
   for (const auto& [lane, its_room] : room.limited) {

@@ -16,13 +16,13 @@ class Leaser {
   void run(const std::stop_token& stop);
 
   enum class Found { nothing, some, all_it_asked_for };
-  /// One look: one statement for the types without a limit, one for those with; these go first at
-  /// every second look.
+  /// Looks for tasks once: one statement for the types without a limit, and one for those with a
+  /// limit. The two groups take turns in going first.
   Found lease_once();
 
  private:
-  Found lease_open(const Board::Room& room, std::size_t places);
-  Found lease_limited(const Board::Room& room, std::size_t places);
+  Found lease_open(const TaskBoard::Room& room, std::size_t places);
+  Found lease_limited(const TaskBoard::Room& room, std::size_t places);
   Found lease(const std::vector<std::size_t>& lanes, std::size_t limit);
 
   const WorkerContext& context_;

@@ -4,7 +4,6 @@
 
 #include "support/backoff.hpp"
 #include "support/sleep.hpp"
-#include "tasks/accepted.hpp"
 
 namespace leasehold::inline v0 {
 namespace {
@@ -12,7 +11,7 @@ namespace {
 using std::chrono::milliseconds;
 using std::chrono::steady_clock;
 
-/// An answer that takes longer is of no use: better to try again on another connection.
+/// If the answer takes longer, it is better to try again on another connection.
 milliseconds patience(milliseconds lease) { return std::max(lease / 4, milliseconds{250}); }
 
 }  // namespace
@@ -20,7 +19,8 @@ milliseconds patience(milliseconds lease) { return std::max(lease / 4, milliseco
 Renewer::Renewer(const WorkerContext& context)
     : context_(context),
       interval_(context.options.lease / 3),
-      store_(context.core.store->twin(patience(context.options.lease))) {}
+      store_(context.core.store->twin(patience(context.options.lease))),
+      writes_(*store_, context.core.telemetry, *context.core.logger, LostReply::report) {}
 
 void Renewer::run(const std::stop_token& stop) {
   Backoff again(std::clamp(interval_ / 10, milliseconds{10}, milliseconds{1'000}), interval_ / 2);
@@ -41,25 +41,23 @@ void Renewer::run(const std::stop_token& stop) {
 }
 
 void Renewer::renew_once(milliseconds age) {
-  const auto sent = steady_clock::now();  // before the call: latency must shorten trust
-  const auto runs = context_.board.begin_renewal(sent - age);
+  const auto runs = context_.board.begin_renewal(steady_clock::now() - age);
   if (runs.empty()) return;
-  std::vector<LeaseKey> keys;
-  keys.reserve(runs.size());
-  for (const TaskRunPtr& run : runs) keys.push_back(run->task.key);
+  std::vector<HeldLease*> leases;
+  leases.reserve(runs.size());
+  for (const TaskRunPtr& run : runs) leases.push_back(run.get());
 
-  const milliseconds duration = context_.options.lease;
-  Accepted accepted;
+  LeaseWrites::Renewal renewal;
   try {
-    accepted = Accepted(keys, store_->extend(keys, duration));
+    renewal = writes_.extend(leases, context_.options.lease);
   } catch (const Error&) {
-    context_.board.end_renewal(runs, nullptr, {});
+    context_.board.end_renewal(runs, nullptr);
     throw;
   }
   context_.outage.over();
-  context_.core.telemetry.extended.add(accepted.size());
-  context_.telemetry.renewed(accepted.size());
-  const auto stale = context_.board.end_renewal(runs, &accepted, trusted_until(sent, duration));
+  context_.telemetry.renewed(static_cast<std::size_t>(
+      std::count(renewal.each.begin(), renewal.each.end(), WriteResult::accepted)));
+  const auto stale = context_.board.end_renewal(runs, &renewal);
   for (const TaskRunPtr& run : stale) context_.lose(*run, *store_, "renew");
 }
 

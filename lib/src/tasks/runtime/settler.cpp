@@ -2,12 +2,11 @@
 
 #include <spdlog/logger.h>
 
-#include <algorithm>
 #include <map>
 #include <numeric>
+#include <utility>
 
 #include "support/sleep.hpp"
-#include "tasks/accepted.hpp"
 
 namespace leasehold::inline v0 {
 namespace {
@@ -15,7 +14,7 @@ namespace {
 using std::chrono::milliseconds;
 using Kind = TaskOutcome::Kind;
 
-/// Results in one statement: far below what a server takes.
+/// The most bytes of results in one statement: far below what a server accepts.
 constexpr std::size_t most_bytes = 16 * 1024 * 1024;
 
 std::size_t bytes_of(const std::vector<TaskRunPtr>& runs) {
@@ -24,15 +23,26 @@ std::size_t bytes_of(const std::vector<TaskRunPtr>& runs) {
       [](std::size_t sum, const TaskRunPtr& run) { return sum + run->outcome.text.size(); });
 }
 
-/// Whether one task of several may be the reason, so that the others can do without it.
-bool is_about_one(const ServerRefused& error) {
+/// Whether a single task of the batch may be the reason, so that the others would be accepted
+/// without it.
+bool is_about_one(const std::exception_ptr& error) {
   using Reason = ServerRefused::Reason;
-  return error.reason() == Reason::other || error.reason() == Reason::out_of_memory;
+  if (!error) return false;
+  try {
+    std::rethrow_exception(error);
+  } catch (const ServerRefused& refused) {
+    return refused.reason() == Reason::other || refused.reason() == Reason::out_of_memory;
+  } catch (const Error&) {
+    return false;
+  }
 }
 
 }  // namespace
 
-Settler::Settler(const WorkerContext& context) : context_(context) {}
+Settler::Settler(const WorkerContext& context)
+    : context_(context),
+      writes_(*context.core.store, context.core.telemetry, *context.core.logger,
+              LostReply::report) {}
 
 void Settler::run(const std::stop_token& stop) {
   Backoff again(milliseconds{50}, milliseconds{2'000});
@@ -48,8 +58,6 @@ void Settler::run(const std::stop_token& stop) {
 }
 
 Settler::Runs Settler::settle(Runs runs) {
-  std::sort(runs.begin(), runs.end(),
-            [](const auto& a, const auto& b) { return a->task.key.id < b->task.key.id; });
   std::map<Keep, Runs> completed;
   std::map<std::optional<milliseconds>, Runs> released;
   Runs failed;
@@ -73,132 +81,90 @@ Settler::Runs Settler::settle(Runs runs) {
   return std::exchange(unwritten_, {});
 }
 
-/// Makes a write, or keeps the tasks for another round.
-template <typename Write>
-void Settler::attempt(const char* what, const Runs& runs, Write&& write) {
-  try {
-    if (!away_) {
-      write();
-      context_.outage.over();
-      return;
-    }
-  } catch (const OutcomeUnknown& error) {
-    context_.core.telemetry.outcomes_unknown.add();
-    for (const TaskRunPtr& run : runs) run->perhaps_written = true;
-    context_.outage.failed(what, error);
-    away_ = true;
-  } catch (const Unavailable& error) {
-    context_.outage.failed(what, error);
-    away_ = true;
-  } catch (const Error& error) {
-    context_.outage.failed(what, error);
-  }
-  unwritten_.insert(unwritten_.end(), runs.begin(), runs.end());
-}
-
 void Settler::complete(const Runs& runs, Keep keep) {
-  if (runs.size() > 1 && bytes_of(runs) > most_bytes) return complete_halves(runs, keep);
-  Runs done;
-  Runs not_accepted;
-  bool refused_as_one = false;
-  attempt("complete", runs, [&] {
-    std::vector<FinishedTask> tasks;
-    std::vector<LeaseKey> keys;
-    tasks.reserve(runs.size());
-    keys.reserve(runs.size());
-    for (const TaskRunPtr& run : runs) {
-      tasks.push_back({run->task.key, run->outcome.text});
-      keys.push_back(run->task.key);
-    }
-    try {
-      const Accepted accepted(keys, context_.core.store->complete(tasks, keep));
-      for (const TaskRunPtr& run : runs) {
-        (accepted.contains(run->task.key) ? done : not_accepted).push_back(run);
-      }
-    } catch (const ServerRefused& error) {
-      refused_as_one = runs.size() > 1 && is_about_one(error);
-      if (!refused_as_one) throw;
-    }
-  });
-  if (refused_as_one) return complete_halves(runs, keep);
-  context_.core.telemetry.completed.add(done.size());
-  context_.board.settled(done);
-  for (const TaskRunPtr& run : done) {
-    context_.telemetry.record(TaskEventType::completed, *run, run->run_time);
+  const bool too_large = runs.size() > 1 && bytes_of(runs) > most_bytes;
+  WriteResults results;
+  if (!too_large && !away_) {
+    std::vector<FinishedLease> finished;
+    finished.reserve(runs.size());
+    for (const TaskRunPtr& run : runs) finished.push_back({run.get(), run->outcome.text});
+    results = writes_.complete(finished, keep);
   }
-  for (const TaskRunPtr& run : not_accepted) {
-    if (!run->perhaps_written) {
-      refused(run, "complete");
-      continue;
-    }
-    attempt("look up", {run}, [&] {
-      const auto ours =
-          context_.core.was_completed(run->task.key, context_.board.valid_until(*run));
-      if (!ours) return unknown(run, "complete");
-      if (!*ours) return refused(run, "complete");
-      context_.core.telemetry.completed.add();
-      settled(run, TaskEventType::completed);
-    });
+  if (too_large || (runs.size() > 1 && is_about_one(results.error))) {
+    // In halves, so that one task that is refused again and again does not keep the others.
+    const auto middle = runs.begin() + std::ssize(runs) / 2;
+    complete({runs.begin(), middle}, keep);
+    complete({middle, runs.end()}, keep);
+    return;
   }
-}
-
-/// So that one that is refused again and again does not keep the others.
-void Settler::complete_halves(const Runs& runs, Keep keep) {
-  const auto middle = runs.begin() + std::ssize(runs) / 2;
-  complete({runs.begin(), middle}, keep);
-  complete({middle, runs.end()}, keep);
+  apply("complete", runs, results, TaskEventType::completed);
 }
 
 void Settler::release(const Runs& runs) {
-  attempt("release", runs, [&] {
-    std::vector<LeaseKey> keys;
-    keys.reserve(runs.size());
-    for (const TaskRunPtr& run : runs) keys.push_back(run->task.key);
-    const Accepted accepted(keys, context_.core.store->release(keys, runs.front()->outcome.delay));
-    for (const TaskRunPtr& run : runs) {
-      // Refused the second time because it was accepted the first time: free, as was wanted.
-      if (accepted.contains(run->task.key) || run->perhaps_written) {
-        context_.core.telemetry.released.add();
-        settled(run, TaskEventType::released);
-      } else {
-        refused(run, "release");
-      }
-    }
-  });
+  WriteResults results;
+  if (!away_) {
+    std::vector<HeldLease*> leases;
+    leases.reserve(runs.size());
+    for (const TaskRunPtr& run : runs) leases.push_back(run.get());
+    results = writes_.release(leases, runs.front()->outcome.delay);
+  }
+  apply("release", runs, results, TaskEventType::released);
 }
 
 void Settler::fail(const TaskRunPtr& run) {
-  attempt("fail", {run}, [&] {
-    const LeaseKey key = run->task.key;
-    auto outcome = context_.core.store->fail(key, {run->outcome.text, run->outcome.delay});
-    if (outcome == FailOutcome::stale && run->was_handed_over) {
-      // Its handler threw, but its transaction may have been committed all the same.
-      const auto completed = context_.core.was_completed(key, context_.board.valid_until(*run));
-      if (!completed) return unknown(run, "fail");
-      if (*completed) return settled(run, TaskEventType::completed);
-    }
-    if (outcome == FailOutcome::stale && run->perhaps_written) {
-      const auto first = context_.core.was_failed(key, run->outcome.text);
-      if (!first) return unknown(run, "fail");
-      outcome = *first;
-    }
-    if (outcome == FailOutcome::stale) return refused(run, "fail");
-    const bool dead = outcome == FailOutcome::dead;
-    context_.core.telemetry.failed.add();
-    if (dead) context_.core.telemetry.dead.add();
+  LeaseWrites::FailResult failed;
+  if (!away_) failed = writes_.fail(*run, {run->outcome.text, run->outcome.delay});
+  auto event = TaskEventType::completed;
+  if (failed.result == WriteResult::accepted && failed.state != TaskState::completed) {
+    const bool dead = failed.state == TaskState::dead;
+    event = dead ? TaskEventType::dead : TaskEventType::failed;
     context_.core.logger->log(
         dead ? spdlog::level::warn : spdlog::level::info,
-        "task failed id={} version={} type={} worker={} attempt={} outcome={}", key.id.value,
-        key.version.value, run->task.type, context_.name, run->task.attempts, to_string(outcome));
-    settled(run, dead ? TaskEventType::dead : TaskEventType::failed);
-  });
+        "task failed id={} version={} type={} worker={} attempt={} outcome={}",
+        run->task.key.id.value, run->task.key.version.value, run->task.type, context_.name,
+        run->task.attempts, to_string(dead ? FailOutcome::dead : FailOutcome::retried));
+  }
+  apply("fail", {run}, {{failed.result}, failed.error}, event);
 }
 
-void Settler::settled(const TaskRunPtr& run, TaskEventType how) {
-  context_.board.settled({&run, 1});
-  context_.telemetry.record(how, *run, run->run_time);
+/// Notes what became of a write. Without results it was not made, because the store is away.
+void Settler::apply(const char* what, const Runs& runs, const WriteResults& results,
+                    TaskEventType event) {
+  if (results.error) {
+    note_trouble(what, results.error);
+  } else if (!away_) {
+    context_.outage.over();
+  }
+  if (results.each.empty()) {
+    unwritten_.insert(unwritten_.end(), runs.begin(), runs.end());
+    return;
+  }
+  // First those that are done: what is said about the others takes a look-up each.
+  Runs done;
+  for (std::size_t i = 0; i < runs.size(); ++i) {
+    if (results.each[i] == WriteResult::accepted) done.push_back(runs[i]);
+  }
+  context_.board.settled(done);
+  for (const TaskRunPtr& run : done) context_.telemetry.record(event, *run, run->run_time);
+  for (std::size_t i = 0; i < runs.size(); ++i) {
+    if (results.each[i] == WriteResult::stale) refused(runs[i], what);
+    if (results.each[i] == WriteResult::unknown) unknown(runs[i], what);
+    if (results.each[i] == WriteResult::undecided) unwritten_.push_back(runs[i]);
+  }
 }
 
+void Settler::note_trouble(const char* what, const std::exception_ptr& error) {
+  try {
+    std::rethrow_exception(error);
+  } catch (const ServerRefused& refused) {
+    context_.outage.failed(what, refused);
+  } catch (const Error& unreachable) {
+    context_.outage.failed(what, unreachable);
+    away_ = true;
+  }
+}
+
+/// The lease was gone when the outcome was to be written.
 void Settler::refused(const TaskRunPtr& run, const char* what) {
   context_.board.settled({&run, 1});
   context_.count_stale_write(*run);
@@ -206,6 +172,7 @@ void Settler::refused(const TaskRunPtr& run, const char* what) {
                         what);
 }
 
+/// The outcome may have been written, but nobody can tell any more.
 void Settler::unknown(const TaskRunPtr& run, const char* what) {
   context_.board.settled({&run, 1});
   context_.core.logger->warn("task outcome unknown id={} version={} worker={} during={}",

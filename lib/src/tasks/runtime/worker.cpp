@@ -1,11 +1,11 @@
 #include "leasehold/worker.hpp"
 
 #include <algorithm>
-#include <mutex>
 #include <utility>
 #include <vector>
 
 #include "support/quote.hpp"
+#include "support/thread_safety.hpp"
 #include "tasks/queue_core.hpp"
 #include "tasks/runtime/worker_run.hpp"
 #include "tasks/validation.hpp"
@@ -13,22 +13,13 @@
 namespace leasehold::inline v0 {
 
 RetryLater::RetryLater(std::chrono::milliseconds delay)
-    : Error("to be tried again in " + std::to_string(delay.count()) + " ms"), delay_(delay) {
+    : Error("to be retried in " + std::to_string(delay.count()) + " ms"), delay_(delay) {
   check_delay("retry delay", delay);
 }
 
 Task::Task(WorkerRun& worker, std::shared_ptr<TaskRun> run) noexcept
-    : worker_(worker), run_(std::move(run)) {}
+    : TaskAttempt(&run->task), worker_(worker), run_(std::move(run)) {}
 
-TaskId Task::id() const noexcept { return run_->task.key.id; }
-TaskVersion Task::version() const noexcept { return run_->task.key.version; }
-const std::string& Task::type() const noexcept { return run_->task.type; }
-const std::string& Task::payload() const noexcept { return run_->task.payload; }
-int Task::priority() const noexcept { return run_->task.priority; }
-int Task::attempt() const noexcept { return run_->task.attempts; }
-int Task::max_attempts() const noexcept { return run_->task.max_attempts; }
-int Task::crash_count() const noexcept { return run_->task.crash_count; }
-const std::string& Task::last_progress() const noexcept { return run_->task.progress; }
 std::stop_token Task::stop_token() const noexcept { return run_->stop.get_token(); }
 StopReason Task::stop_reason() const noexcept { return run_->reason.load(); }
 bool Task::shutting_down() const noexcept { return worker_.shutting_down(); }
@@ -55,12 +46,13 @@ struct Worker::State {
   std::stop_source now;
 
   void check_not_running(const char* what) {
-    const std::lock_guard guard(mutex);
-    if (run != nullptr) throw InvalidArgument(std::string(what) + " of a worker that runs already");
+    const ThreadLock lock(mutex);
+    if (run != nullptr)
+      throw InvalidArgument(std::string(what) + " of a worker that is already running");
   }
 
-  std::mutex mutex;
-  WorkerRun* run = nullptr;  // guarded by mutex
+  ThreadMutex mutex;
+  WorkerRun* run LEASEHOLD_GUARDED_BY(mutex) = nullptr;
 };
 
 Worker::Worker(TaskQueue& queue, WorkerOptions options) {
@@ -77,7 +69,7 @@ void Worker::on(std::string type, TaskHandler handler, HandlerOptions options) {
   if (!handler) throw InvalidArgument("task type " + in_quotes(type) + " has an empty handler");
   auto& kinds = state_->kinds;
   if (std::any_of(kinds.begin(), kinds.end(), [&](const auto& k) { return k.type == type; })) {
-    throw InvalidArgument("task type " + in_quotes(type) + " has a handler already");
+    throw InvalidArgument("task type " + in_quotes(type) + " already has a handler");
   }
   const auto keep =
       options.retention ? QueueCore::keep_by(*options.retention) : state_->core->keep();
@@ -85,11 +77,11 @@ void Worker::on(std::string type, TaskHandler handler, HandlerOptions options) {
 }
 
 void Worker::run(const std::stop_token& stop) {
-  if (state_->kinds.empty()) throw InvalidArgument("a worker without handlers can not run");
+  if (state_->kinds.empty()) throw InvalidArgument("a worker without handlers cannot run");
   state_->check_not_running("run()");
   WorkerRun run(*state_->core, state_->options, state_->name, state_->kinds, state_->telemetry);
   const auto present = [this](WorkerRun* now) {
-    const std::lock_guard guard(state_->mutex);
+    const ThreadLock lock(state_->mutex);
     state_->run = now;
   };
   present(&run);
@@ -106,7 +98,7 @@ void Worker::stop_now() noexcept { state_->now.request_stop(); }
 
 WorkerStats Worker::stats() const {
   WorkerStats stats = state_->telemetry.snapshot();
-  const std::lock_guard guard(state_->mutex);
+  const ThreadLock lock(state_->mutex);
   if (state_->run != nullptr) {
     const auto load = state_->run->load();
     stats.running = load.running;

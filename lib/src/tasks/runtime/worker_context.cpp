@@ -27,7 +27,7 @@ StopReason WorkerContext::why_stale(TaskStore& store, TaskId id) {
   try {
     const auto record = store.get(id);
     if (record && record->state == TaskState::cancelled) return StopReason::cancelled;
-  } catch (const Error&) {  // then it stays open
+  } catch (const Error&) {  // then the reason remains open
   }
   return StopReason::lease_lost;
 }

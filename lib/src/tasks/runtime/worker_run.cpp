@@ -19,7 +19,7 @@ using std::chrono::milliseconds;
 // How long a stop waits for outcomes to be written after the last handler has returned.
 constexpr milliseconds longest_settling{5'000};
 
-/// Since it was due, by our own clock.
+/// The time since it was due, by our own clock.
 microseconds waited(const LeasedTask& task) {
   const auto now =
       std::chrono::duration_cast<microseconds>(std::chrono::system_clock::now().time_since_epoch());
@@ -38,7 +38,7 @@ WorkerRun::WorkerRun(QueueCore& core, const WorkerOptions& options, const std::s
       settler_(context_) {}
 
 void WorkerRun::run(const std::stop_token& stop, const std::stop_token& now) {
-  // In this order: what ends last comes first.
+  // The destructors end the threads in the reverse order: those that are needed longest come first.
   std::jthread renewing([this](const std::stop_token& end) { renewer_.run(end); });
   std::jthread settling([this](const std::stop_token& end) { settler_.run(end); });
   std::vector<std::jthread> handling;
@@ -53,41 +53,43 @@ void WorkerRun::run(const std::stop_token& stop, const std::stop_token& now) {
   const std::stop_callback on_stop(stop, [this] { board_.poke(); });
   const std::stop_callback on_now(now, [this] { board_.poke(); });
 
+  using Load = TaskBoard::Load;
   constexpr auto ever = Clock::time_point::max();
-  watch(ever, [&] { return stop.stop_requested() || now.stop_requested(); });
+  watch(ever, [&](const Load&) { return stop.stop_requested() || now.stop_requested(); });
 
   shutting_down_ = true;
   listening.request_stop();
   leasing.request_stop();
   board_.close();
-  const auto idle = [](const Board::Load& load) { return load.running + load.settling == 0; };
-  watch(Clock::now() + context_.options.stop_grace,
-        [&] { return now.stop_requested() || idle(board_.load_now()); });
+  watch(Clock::now() + context_.options.stop_grace, [&](const Load& load) {
+    return now.stop_requested() || load.running + load.settling == 0;
+  });
 
-  for (const Board::Alarm& told : board_.call_off()) told.run->tell(told.reason);
-  watch(ever, [&] { return board_.load_now().running == 0; });
+  for (const TaskBoard::Alarm& told : board_.call_off()) told.run->tell(told.reason);
+  watch(ever, [](const Load& load) { return load.running == 0; });
   const auto give_up_at = Clock::now() + longest_settling;
-  leasing.join();  // what it has just leased is given back
-  watch(give_up_at, [&] { return board_.load_now().settling == 0; });
+  leasing.join();  // the tasks that it has just leased are given back
+  watch(give_up_at, [](const Load& load) { return load.settling == 0; });
   if (const auto left = board_.load().settling; left > 0) {
     context_.core.logger->warn(
         "worker stopped with outcomes not written, their leases will expire worker={} tasks={}",
         context_.name, left);
   }
-  // Together: each may have to wait for an answer that does not come.
+  // Both at once, because each may have to wait for an answer that does not come.
   settling.request_stop();
   renewing.request_stop();
 }
 
-/// Watches over deadlines and the end of trust until `done`, asked with the board's mutex held.
-void WorkerRun::watch(Clock::time_point until, const std::function<bool()>& done) {
+/// Watches deadlines and the end of trust until `done`, which is asked under the board's mutex.
+void WorkerRun::watch(Clock::time_point until,
+                      const std::function<bool(const TaskBoard::Load&)>& done) {
   const auto give_up = [this](const TaskRun& run) {
     return failure(run, "the handler's deadline of " +
                             std::to_string(run.kind.options.deadline->count()) + " ms has passed");
   };
   while (true) {
-    const Board::Alarms alarms = board_.ring(Clock::now(), give_up);
-    for (const Board::Alarm& alarm : alarms.due) {
+    const TaskBoard::Alarms alarms = board_.ring(Clock::now(), give_up);
+    for (const TaskBoard::Alarm& alarm : alarms.due) {
       if (alarm.reason == StopReason::lease_lost) {
         context_.tell_of_loss(*alarm.run, alarm.reason, "wait");
       } else {
@@ -105,14 +107,14 @@ void WorkerRun::handle(const std::stop_token& stop) {
     TaskOutcome outcome = call_handler(run);
     context_.telemetry.returned(std::chrono::duration_cast<microseconds>(Clock::now() - begun));
     switch (board_.returned(run, std::move(outcome))) {
-      case Board::Return::completed:
+      case TaskBoard::Return::completed:
         context_.telemetry.record(TaskEventType::completed, *run, run->run_time);
         break;
-      case Board::Return::refused:
+      case TaskBoard::Return::refused:
         context_.count_stale_write(*run);
         break;
-      case Board::Return::settling:
-      case Board::Return::too_late:
+      case TaskBoard::Return::settling:
+      case TaskBoard::Return::too_late:
         break;
     }
   }
@@ -130,7 +132,7 @@ TaskOutcome WorkerRun::call_handler(const TaskRunPtr& run) {
   } catch (const std::exception& error) {
     return failure(*run, error.what());
   } catch (...) {
-    return failure(*run, "the handler threw something that is no std::exception");
+    return failure(*run, "the handler threw something that is not a std::exception");
   }
 }
 
@@ -140,10 +142,10 @@ TaskOutcome WorkerRun::failure(const TaskRun& run, std::string_view error) const
           .delay = context_.core.retry_after(run.kind.options.retry, run.task.attempts)};
 }
 
-/// Only a hint: who leases looks by itself too.
+/// Notifications are only hints: the leaser also polls.
 void WorkerRun::listen(const std::stop_token& stop) {
   Backoff again(milliseconds{200}, milliseconds{10'000});
-  bool said = false;  // once an outage
+  bool said = false;  // once per outage
   while (!stop.stop_requested()) {
     try {
       const auto listener = context_.core.store->listen();
@@ -157,8 +159,8 @@ void WorkerRun::listen(const std::stop_token& stop) {
     } catch (const Error& error) {
       if (!std::exchange(said, true)) {
         context_.core.logger->info(
-            "worker is not woken by new tasks, looks by itself worker={} error=\"{}\"",
-            context_.name, error.what());
+            "worker gets no notifications, polls for tasks worker={} error=\"{}\"", context_.name,
+            error.what());
       }
       sleep_for(again.next(), stop);
     }
@@ -167,12 +169,10 @@ void WorkerRun::listen(const std::stop_token& stop) {
 
 LeaseWrite WorkerRun::progress(const TaskRunPtr& run, std::string_view json) {
   const auto stage = board_.stage(*run);
-  if (stage == TaskRun::Stage::handed_over) {
-    throw InvalidArgument("progress of task " + std::to_string(run->task.key.id.value) +
-                          " after complete_in(): its row is locked by that transaction");
-  }
-  if (stage == TaskRun::Stage::running) {
-    if (context_.core.progress(run->task.key, json) == LeaseWrite::accepted) {
+  check_not_handed_over(stage, run->task.key, "progress");
+  if (stage == LeaseStage::held) {
+    check_json("progress", json, context_.core.options.largest_payload);
+    if (context_.core.writes.progress(*run, json) == WriteResult::accepted) {
       run->task.progress = json;
       return LeaseWrite::accepted;
     }
@@ -182,19 +182,18 @@ LeaseWrite WorkerRun::progress(const TaskRunPtr& run, std::string_view json) {
   return LeaseWrite::stale;
 }
 
-void WorkerRun::complete_joined(const TaskRunPtr& run, std::string_view result,
-                                const QueueCore::JoinedWrite& write) {
+void WorkerRun::complete_in(const CallersTransaction& transaction, const TaskRunPtr& run,
+                            std::string_view result) {
+  TaskStore& store = *context_.core.store;
+  store.check_callers(transaction);
   check_result(result);
-  if (!board_.hand_over(*run)) refuse(run);
-  if (write({run->task.key, result}, run->kind.keep) == LeaseWrite::stale) refuse(run);
-}
-
-void WorkerRun::refuse(const TaskRunPtr& run) {
-  context_.lose(*run, *context_.core.store, "complete_in");
+  if (board_.hand_over(*run) && store.complete_in(transaction, {run->task.key, result},
+                                                  run->kind.keep) == LeaseWrite::accepted) {
+    return;
+  }
+  context_.lose(*run, store, "complete_in");
   context_.count_stale_write(*run);
-  throw LeaseLost("task " + std::to_string(run->task.key.id.value) + " is not leased by " +
-                  context_.name + " any more (version " +
-                  std::to_string(run->task.key.version.value) + ")");
+  throw lease_lost(run->task.key, context_.name);
 }
 
 }  // namespace leasehold::inline v0

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <atomic>
 #include <chrono>
 #include <functional>
 #include <span>
@@ -16,43 +17,41 @@
 
 namespace leasehold::inline v0 {
 
-/// One call of Worker::run(): its threads, and what handlers call. The caller's thread watches over
+/// One call of Worker::run(): its threads, and what handlers call. The caller's thread watches
 /// deadlines and the end of trust, and never waits for a server.
 class WorkerRun {
  public:
   WorkerRun(QueueCore& core, const WorkerOptions& options, const std::string& name,
             std::span<const TaskKind> kinds, WorkerTelemetry& telemetry);
 
-  /// Works until `stop`, then stops as Worker::run() says; `now` ends the grace period.
+  /// Works until `stop`, then stops as Worker::run() describes; `now` ends the grace period.
   void run(const std::stop_token& stop, const std::stop_token& now);
 
-  Board::Load load() const { return board_.load(); }
+  TaskBoard::Load load() const { return board_.load(); }
 
   // What handlers call.
   LeaseWrite progress(const TaskRunPtr& run, std::string_view json);
   void check_result(std::string_view json) const { context_.core.check_result(json); }
   bool shutting_down() const noexcept { return shutting_down_.load(); }
 
-  // For complete_in() in a transaction of the handler.
   static WorkerRun& of(Task& task) { return task.worker_; }
   static const TaskRunPtr& run_of(Task& task) { return task.run_; }
-  QueueCore& core() const { return context_.core; }
-  /// As QueueCore::complete_joined().
-  void complete_joined(const TaskRunPtr& run, std::string_view result,
-                       const QueueCore::JoinedWrite& write);
+  /// Completes the task in a transaction of its handler. Throws LeaseLost if the lease is gone.
+  void complete_in(const CallersTransaction& transaction, const TaskRunPtr& run,
+                   std::string_view result);
 
  private:
-  using Clock = Board::Clock;
+  using Clock = TaskBoard::Clock;
 
   void handle(const std::stop_token& stop);
   [[noreturn]] void refuse(const TaskRunPtr& run);
   TaskOutcome call_handler(const TaskRunPtr& run);
   TaskOutcome failure(const TaskRun& run, std::string_view error) const;
   void listen(const std::stop_token& stop);
-  void watch(Clock::time_point until, const std::function<bool()>& done);
+  void watch(Clock::time_point until, const std::function<bool(const TaskBoard::Load&)>& done);
 
-  Board board_;
-  Outage outage_;
+  TaskBoard board_;
+  StoreOutage outage_;
   const WorkerContext context_;
   Leaser leaser_;
   Renewer renewer_;

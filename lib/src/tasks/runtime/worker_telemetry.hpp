@@ -5,6 +5,7 @@
 #include <memory>
 
 #include "leasehold/worker_observer.hpp"
+#include "leasehold/worker_stats.hpp"
 #include "support/live_histogram.hpp"
 #include "tasks/runtime/task_run.hpp"
 
@@ -23,7 +24,7 @@ class WorkerTelemetry {
     renewals_.fetch_add(leases, std::memory_order_relaxed);
   }
 
-  /// All but what is true now.
+  /// All numbers but those that describe the present.
   WorkerStats snapshot() const noexcept;
 
  private:

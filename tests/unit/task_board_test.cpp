@@ -1,5 +1,5 @@
 // Which tasks a worker starts, keeps and gives back, without any server.
-#include "tasks/runtime/board.hpp"
+#include "tasks/runtime/task_board.hpp"
 
 #include <gtest/gtest.h>
 
@@ -12,9 +12,9 @@ namespace leasehold {
 namespace {
 
 using namespace std::chrono_literals;
-using Clock = Board::Clock;
+using Clock = TaskBoard::Clock;
 
-class BoardTest : public ::testing::Test {
+class TaskBoardTest : public ::testing::Test {
  protected:
   static TaskRunPtr make(std::int64_t id, int crashes = 0) {
     return std::make_shared<TaskRun>(
@@ -32,7 +32,7 @@ class BoardTest : public ::testing::Test {
     for (int i = 0; i < 10'000 && board.room().places < concurrency + prefetch; ++i) {
       board.add({make(1'000)});
       const auto run = board.next({});
-      EXPECT_EQ(board.returned(run, {}), Board::Return::settling);
+      EXPECT_EQ(board.returned(run, {}), TaskBoard::Return::settling);
       settle_all();
     }
     EXPECT_GT(board.room().places, concurrency);
@@ -49,16 +49,16 @@ class BoardTest : public ::testing::Test {
   static constexpr std::size_t concurrency = 4;
   static constexpr std::size_t prefetch = 100;
   static inline const std::vector<TaskKind> kinds{{"t", [](Task&) {}, {}, Keep::yes}};
-  Board board{kinds, concurrency, prefetch};
+  TaskBoard board{kinds, concurrency, prefetch};
 };
 
-TEST_F(BoardTest, LeasesAheadOnlyWhenTasksAreQuick) {
+TEST_F(TaskBoardTest, LeasesAheadOnlyWhenTasksAreQuick) {
   EXPECT_EQ(board.room().places, concurrency) << "nothing is known yet";
   learn_that_tasks_are_quick();
   EXPECT_EQ(board.room().places, concurrency + prefetch);
 }
 
-TEST_F(BoardTest, ATaskKeepsItsPlaceUntilItsOutcomeIsAcknowledged) {
+TEST_F(TaskBoardTest, ATaskKeepsItsPlaceUntilItsOutcomeIsAcknowledged) {
   board.add({make(1)});
   const auto run = board.next({});
   board.returned(run, {.kind = TaskOutcome::Kind::release});
@@ -71,7 +71,7 @@ TEST_F(BoardTest, ATaskKeepsItsPlaceUntilItsOutcomeIsAcknowledged) {
   EXPECT_TRUE(board.begin_renewal(Clock::now()).empty());
 }
 
-TEST_F(BoardTest, AStopGivesBackAtOnceWhatWasNotStartedAndWhatComesLater) {
+TEST_F(TaskBoardTest, AStopGivesBackAtOnceWhatWasNotStartedAndWhatComesLater) {
   board.add({make(1), make(2), make(3)});
   const auto run = board.next({});
   board.close();
@@ -79,12 +79,12 @@ TEST_F(BoardTest, AStopGivesBackAtOnceWhatWasNotStartedAndWhatComesLater) {
   board.add({make(4)});  // of a lease that was under way
   EXPECT_EQ(settle_all(), 3U);
   ASSERT_EQ(board.call_off().size(), 1U);
-  EXPECT_EQ(board.returned(run, {}), Board::Return::too_late);
+  EXPECT_EQ(board.returned(run, {}), TaskBoard::Return::too_late);
   EXPECT_EQ(settle_all(), 1U);
   EXPECT_EQ(board.load().settling, 0U);
 }
 
-TEST_F(BoardTest, WhatIsNotStartedForASecondIsGivenBack) {
+TEST_F(TaskBoardTest, WhatIsNotStartedForASecondIsGivenBack) {
   const auto before = Clock::now();
   board.add({make(1)});
   EXPECT_TRUE(board.ring(before, fail).due.empty());
@@ -94,7 +94,7 @@ TEST_F(BoardTest, WhatIsNotStartedForASecondIsGivenBack) {
   EXPECT_EQ(settle_all(), 1U);
 }
 
-TEST_F(BoardTest, WithASuspectNothingIsLeasedAhead) {
+TEST_F(TaskBoardTest, WithASuspectNothingIsLeasedAhead) {
   learn_that_tasks_are_quick();
   board.add(make_many(50, 1));
   EXPECT_EQ(board.load().queued, concurrency) << "a crash takes no more than that along";
@@ -106,7 +106,7 @@ TEST_F(BoardTest, WithASuspectNothingIsLeasedAhead) {
   EXPECT_GT(board.room().places, concurrency) << "there are none";
 }
 
-TEST_F(BoardTest, ADangerousTaskIsRunAlone) {
+TEST_F(TaskBoardTest, ADangerousTaskIsRunAlone) {
   learn_that_tasks_are_quick();
   board.add({make(1)});
   const auto other = board.next({});
@@ -130,7 +130,7 @@ TEST_F(BoardTest, ADangerousTaskIsRunAlone) {
   EXPECT_GT(board.room().places, concurrency) << "it is not";
 }
 
-TEST_F(BoardTest, ADangerousTaskDoesNotWaitForEverToBeAlone) {
+TEST_F(TaskBoardTest, ADangerousTaskDoesNotWaitForEverToBeAlone) {
   board.add({make(1)});
   const auto slow = board.next({});
   board.add({make(2, 2)});
@@ -141,7 +141,7 @@ TEST_F(BoardTest, ADangerousTaskDoesNotWaitForEverToBeAlone) {
   EXPECT_NE(board.next(stop.get_token()), nullptr);
 }
 
-TEST_F(BoardTest, WhatIsHandedOverIsNotRenewedAndHandingOverWaitsForARenewal) {
+TEST_F(TaskBoardTest, WhatIsHandedOverIsNotRenewedAndHandingOverWaitsForARenewal) {
   board.add({make(1)});
   const auto run = board.next({});
   const auto renewing = board.begin_renewal(Clock::now());
@@ -153,31 +153,31 @@ TEST_F(BoardTest, WhatIsHandedOverIsNotRenewedAndHandingOverWaitsForARenewal) {
   });
   std::this_thread::sleep_for(50ms);
   EXPECT_FALSE(handed_over) << "the statement that renews it is under way";
-  board.end_renewal(renewing, nullptr, {});
+  board.end_renewal(renewing, nullptr);
   handler.join();
   EXPECT_TRUE(board.begin_renewal(Clock::now()).empty());
-  EXPECT_EQ(board.returned(run, {}), Board::Return::completed);
+  EXPECT_EQ(board.returned(run, {}), TaskBoard::Return::completed);
 }
 
-TEST_F(BoardTest, NothingCountsAfterALoss) {
+TEST_F(TaskBoardTest, NothingCountsAfterALoss) {
   board.add({make(1), make(2)});
   const auto run = board.next({});
   EXPECT_TRUE(board.lose(*run));
   EXPECT_FALSE(board.lose(*run)) << "once";
-  EXPECT_EQ(board.stage(*run), TaskRun::Stage::ended);
+  EXPECT_EQ(board.stage(*run), LeaseStage::ended);
   EXPECT_FALSE(board.hand_over(*run));
-  EXPECT_EQ(board.returned(run, {}), Board::Return::refused);
+  EXPECT_EQ(board.returned(run, {}), TaskBoard::Return::refused);
   EXPECT_EQ(board.load().settling, 0U);
 }
 
-TEST_F(BoardTest, TheEndOfTrustIsALossAlsoOfWhatWasNotStarted) {
+TEST_F(TaskBoardTest, TheEndOfTrustIsALossAlsoOfWhatWasNotStarted) {
   board.add({make(1), make(2)});
   const auto run = board.next({});
   const auto alarms = board.ring(Clock::now() + 2h, fail);
   EXPECT_EQ(alarms.due.size(), 2U);
   for (const auto& alarm : alarms.due) EXPECT_EQ(alarm.reason, StopReason::lease_lost);
   EXPECT_EQ(board.load().queued, 0U);
-  EXPECT_EQ(board.returned(run, {}), Board::Return::refused);
+  EXPECT_EQ(board.returned(run, {}), TaskBoard::Return::refused);
 }
 
 }  // namespace

@@ -4,22 +4,23 @@
 
 #include <atomic>
 #include <chrono>
-#include <mutex>
+#include <memory>
 #include <string>
 
 #include "leasehold/errors.hpp"
+#include "support/thread_safety.hpp"
 
 namespace leasehold::inline v0 {
 
-/// Says once that the store can not be reached, and once that it is back, whoever of a worker's
-/// threads finds out. Says once a minute what the store refuses. Thread-safe.
-class Outage {
+/// Logs once that a worker cannot reach its store, and once that it can again, whichever of its
+/// threads notices. Logs refusals at most once a minute. Thread-safe.
+class StoreOutage {
  public:
-  Outage(std::shared_ptr<spdlog::logger> logger, std::string worker)
+  StoreOutage(std::shared_ptr<spdlog::logger> logger, std::string worker)
       : logger_(std::move(logger)), worker_(std::move(worker)) {}
 
   void failed(const char* during, const Error& error) {
-    const std::lock_guard guard(mutex_);
+    const ThreadLock lock(mutex_);
     const auto now = Clock::now();
     if (dynamic_cast<const ServerRefused*>(&error) != nullptr) {
       if (now < next_refusal_) return;
@@ -28,14 +29,14 @@ class Outage {
                      error.what());
     } else if (!unreachable_.exchange(true)) {
       since_ = now;
-      logger_->warn("worker can not reach its tasks, tries again worker={} during={} error=\"{}\"",
+      logger_->warn("worker cannot reach its tasks, tries again worker={} during={} error=\"{}\"",
                     worker_, during, error.what());
     }
   }
 
   void over() {
     if (!unreachable_.load(std::memory_order_relaxed)) return;
-    const std::lock_guard guard(mutex_);
+    const ThreadLock lock(mutex_);
     if (!unreachable_.exchange(false)) return;
     const auto ms = std::chrono::duration_cast<std::chrono::milliseconds>(Clock::now() - since_);
     logger_->warn("worker reaches its tasks again worker={} after_ms={}", worker_, ms.count());
@@ -47,10 +48,9 @@ class Outage {
   const std::shared_ptr<spdlog::logger> logger_;
   const std::string worker_;
   std::atomic<bool> unreachable_{false};
-  std::mutex mutex_;
-  // guarded by mutex_
-  Clock::time_point since_;
-  Clock::time_point next_refusal_;
+  ThreadMutex mutex_;
+  Clock::time_point since_ LEASEHOLD_GUARDED_BY(mutex_);
+  Clock::time_point next_refusal_ LEASEHOLD_GUARDED_BY(mutex_);
 };
 
 }  // namespace leasehold::inline v0

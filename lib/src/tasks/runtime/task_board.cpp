@@ -1,4 +1,4 @@
-#include "tasks/runtime/board.hpp"
+#include "tasks/runtime/task_board.hpp"
 
 #include <algorithm>
 #include <utility>
@@ -8,28 +8,28 @@ namespace {
 
 using std::chrono::microseconds;
 using std::chrono::milliseconds;
-using Stage = TaskRun::Stage;
 
-// As much is leased ahead as will probably be started within this time.
+// As many tasks are leased ahead as will probably start within this time.
 constexpr microseconds ahead{100'000};
-// What was not started after this time is given back: somebody else may have a free thread.
+// A task that was not started within this time is given back: another worker may have a free
+// thread.
 constexpr milliseconds longest_in_queue{1'000};
-// Outcomes are written together: at most so many, and none waits longer than this for others.
+// Outcomes are written together: at most this many, and none waits longer than this for others.
 constexpr std::size_t most_outcomes = 1'000;
 constexpr milliseconds longest_wait{2};
-// Failures are written one by one, and completions should not wait for too many of them.
+// Failures are written one by one, so that completions would have to wait for many of them.
 constexpr std::size_t most_failures = 16;
-// How much the last run counts in the mean.
+// The weight of the last run in the mean.
 constexpr double weight = 1.0 / 16;
 
 }  // namespace
 
-Board::Board(std::span<const TaskKind> kinds, std::size_t concurrency, std::size_t prefetch)
+TaskBoard::TaskBoard(std::span<const TaskKind> kinds, std::size_t concurrency, std::size_t prefetch)
     : concurrency_(concurrency), prefetch_(prefetch) {
   for (const TaskKind& kind : kinds) lanes_.push_back({&kind, {}});
 }
 
-Board::Caution Board::caution_about(std::span<const TaskRunPtr> runs) const {
+TaskBoard::Caution TaskBoard::caution_about(std::span<const TaskRunPtr> runs) {
   auto caution = Caution::none;
   for (const TaskRunPtr& run : runs) {
     if (run->suspect()) caution = std::max(caution, Caution::no_prefetch);
@@ -38,14 +38,14 @@ Board::Caution Board::caution_about(std::span<const TaskRunPtr> runs) const {
   return caution;
 }
 
-std::size_t Board::prefetch_now() const {
+std::size_t TaskBoard::prefetch_now() const {
   if (mean_run_us_ < 0 || caution_ != Caution::none) return 0;
   const double likely = static_cast<double>(concurrency_) * static_cast<double>(ahead.count()) /
                         std::max(mean_run_us_, 1.0);
   return std::min(prefetch_, static_cast<std::size_t>(likely));
 }
 
-std::size_t Board::places() const {
+std::size_t TaskBoard::places() const {
   const std::size_t taken = running_ + queued_ + settling_;
   if (dangerous_ > 0) return 0;
   if (caution_ == Caution::one_by_one) {
@@ -55,12 +55,13 @@ std::size_t Board::places() const {
   return all > taken ? all - taken : 0;
 }
 
-bool Board::at_its_limit(const Lane& lane) const {
+bool TaskBoard::at_its_limit(const Lane& lane) {
   return lane.kind->options.limit && lane.held >= *lane.kind->options.limit;
 }
 
-/// Not for each single place: a thread must be without work, or half of what is leased ahead used.
-bool Board::worth_a_lease() const {
+/// A single free place is not enough: a thread must be without work, or half of what was leased
+/// ahead must be used up.
+bool TaskBoard::worth_a_lease() const {
   const std::size_t free = places();
   if (free == 0) return false;
   if (running_ + queued_ >= concurrency_ && free < (prefetch_now() + 1) / 2) return false;
@@ -68,13 +69,13 @@ bool Board::worth_a_lease() const {
                      [&](const Lane& lane) { return !at_its_limit(lane); });
 }
 
-bool Board::wait_for_room(const std::stop_token& stop) {
-  std::unique_lock lock(mutex_);
-  return room_.wait(lock, stop, [&] { return worth_a_lease(); });
+bool TaskBoard::wait_for_room(const std::stop_token& stop) {
+  ThreadLock lock(mutex_);
+  return room_.wait(lock, stop, [this]() LEASEHOLD_REQUIRES(mutex_) { return worth_a_lease(); });
 }
 
-Board::Room Board::room() const {
-  const std::lock_guard guard(mutex_);
+TaskBoard::Room TaskBoard::room() const {
+  const ThreadLock lock(mutex_);
   Room room{.places = places()};
   for (std::size_t i = 0; i < lanes_.size(); ++i) {
     if (at_its_limit(lanes_[i])) continue;
@@ -87,22 +88,22 @@ Board::Room Board::room() const {
   return room;
 }
 
-bool Board::rest(const std::stop_token& stop, milliseconds least, milliseconds pause) {
-  std::unique_lock lock(mutex_);
+bool TaskBoard::rest(const std::stop_token& stop, milliseconds least, milliseconds pause) {
+  ThreadLock lock(mutex_);
   if (least > milliseconds{0}) room_.wait_for(lock, stop, least, [] { return false; });
-  room_.wait_for(lock, stop, pause, [&] { return woken_; });
+  room_.wait_for(lock, stop, pause, [this]() LEASEHOLD_REQUIRES(mutex_) { return woken_; });
   return std::exchange(woken_, false);
 }
 
-void Board::wake() {
-  const std::lock_guard guard(mutex_);
+void TaskBoard::wake() {
+  const ThreadLock lock(mutex_);
   woken_ = true;
   room_.notify_all();
 }
 
-void Board::add(std::vector<TaskRunPtr> runs) {
+void TaskBoard::add(std::vector<TaskRunPtr> runs) {
   if (runs.empty()) return;
-  const std::lock_guard guard(mutex_);
+  const ThreadLock lock(mutex_);
   const auto now = Clock::now();
   caution_ = caution_about(runs);
   if (caution_ == Caution::one_by_one) {
@@ -132,25 +133,27 @@ void Board::add(std::vector<TaskRunPtr> runs) {
   changed();
 }
 
-TaskRunPtr Board::next(const std::stop_token& stop) {
-  std::unique_lock lock(mutex_);
+TaskRunPtr TaskBoard::next(const std::stop_token& stop) {
+  ThreadLock lock(mutex_);
   TaskRunPtr run;
   while (!run) {
-    // A dangerous one is the only one in the queue.
-    const auto ready = [&] { return queued_ > 0 && (dangerous_ == 0 || may_start_danger()); };
+    // A dangerous task is the only one in the queue.
+    const auto ready = [this]() LEASEHOLD_REQUIRES(mutex_) {
+      return queued_ > 0 && (dangerous_ == 0 || may_start_danger());
+    };
     if (!work_.wait(lock, stop, ready)) return nullptr;
     while (lanes_[turn_ % lanes_.size()].queued.empty()) ++turn_;
     Lane& lane = lanes_[turn_++ % lanes_.size()];
     run = std::move(lane.queued.front());
     lane.queued.pop_front();
     --queued_;
-    if (run->valid_until > Clock::now()) break;
+    if (run->valid_until.load() > Clock::now()) break;
     give_up_lease(*run);
     expired_.push_back(std::exchange(run, nullptr));
     alarm_at(Clock::now());
   }
   ++running_;
-  run->stage = Stage::running;
+  run->stage = LeaseStage::held;
   run->in_handler = true;
   run->started_at = Clock::now();
   if (const auto& limit = run->kind.options.deadline) {
@@ -161,8 +164,8 @@ TaskRunPtr Board::next(const std::stop_token& stop) {
   return run;
 }
 
-Board::Return Board::returned(const TaskRunPtr& run, TaskOutcome outcome) {
-  const std::lock_guard guard(mutex_);
+TaskBoard::Return TaskBoard::returned(const TaskRunPtr& run, TaskOutcome outcome) {
+  const ThreadLock lock(mutex_);
   run->in_handler = false;
   --running_;
   const auto run_time = std::chrono::duration_cast<microseconds>(Clock::now() - run->started_at);
@@ -171,15 +174,15 @@ Board::Return Board::returned(const TaskRunPtr& run, TaskOutcome outcome) {
 
   auto result = Return::too_late;
   switch (run->stage) {
-    case Stage::handed_over:
+    case LeaseStage::handed_over:
       run->run_time = run_time;
       if (outcome.kind == TaskOutcome::Kind::complete) {
-        run->stage = Stage::ended;
+        run->stage = LeaseStage::ended;
         result = Return::completed;
         break;
       }
       [[fallthrough]];
-    case Stage::running:
+    case LeaseStage::held:
       run->run_time = run_time;
       settle(run, std::move(outcome));
       result = Return::settling;
@@ -192,71 +195,68 @@ Board::Return Board::returned(const TaskRunPtr& run, TaskOutcome outcome) {
   return result;
 }
 
-TaskRun::Stage Board::stage(const TaskRun& run) const {
-  const std::lock_guard guard(mutex_);
+LeaseStage TaskBoard::stage(const TaskRun& run) const {
+  const ThreadLock lock(mutex_);
   return run.stage;
 }
 
-bool Board::hand_over(TaskRun& run) {
-  std::unique_lock lock(mutex_);
-  // A renewal that meets the lock of the handler's transaction would wait for it, and all other
-  // leases with it.
+bool TaskBoard::hand_over(TaskRun& run) {
+  ThreadLock lock(mutex_);
+  // A renewal that met the lock of the handler's transaction would wait for it, and hold up the
+  // renewal of all other leases.
   renewed_.wait(lock, [&] { return !run.renewing; });
-  if (run.stage != Stage::running && run.stage != Stage::handed_over) return false;
-  run.stage = Stage::handed_over;
-  run.was_handed_over = true;
+  if (run.stage != LeaseStage::held && run.stage != LeaseStage::handed_over) return false;
+  run.stage = LeaseStage::handed_over;
+  run.perhaps_completed = true;
   return true;
 }
 
-void Board::wait_for_leases(const std::stop_token& stop) {
-  std::unique_lock lock(mutex_);
-  leases_.wait(lock, stop, [&] { return !runs_.empty(); });
+void TaskBoard::wait_for_leases(const std::stop_token& stop) {
+  ThreadLock lock(mutex_);
+  leases_.wait(lock, stop, [this]() LEASEHOLD_REQUIRES(mutex_) { return !runs_.empty(); });
 }
 
-std::vector<TaskRunPtr> Board::begin_renewal(Clock::time_point granted_before) {
-  const std::lock_guard guard(mutex_);
+std::vector<TaskRunPtr> TaskBoard::begin_renewal(Clock::time_point granted_before) {
+  const ThreadLock lock(mutex_);
   std::vector<TaskRunPtr> due;
   for (const auto& [_, run] : runs_) {
-    if (run->stage == Stage::handed_over || run->stage == Stage::ended) continue;
+    if (run->stage == LeaseStage::handed_over || run->stage == LeaseStage::ended) continue;
     if (run->granted > granted_before) continue;
     run->renewing = true;
     due.push_back(run);
   }
-  std::sort(due.begin(), due.end(),
-            [](const auto& a, const auto& b) { return a->task.key.id < b->task.key.id; });
   return due;
 }
 
-std::vector<TaskRunPtr> Board::end_renewal(std::span<const TaskRunPtr> runs,
-                                           const Accepted* accepted,
-                                           Clock::time_point valid_until) {
-  const std::lock_guard guard(mutex_);
+std::vector<TaskRunPtr> TaskBoard::end_renewal(std::span<const TaskRunPtr> runs,
+                                               const LeaseWrites::Renewal* renewal) {
+  const ThreadLock lock(mutex_);
   const auto now = Clock::now();
   std::vector<TaskRunPtr> stale;
-  for (const TaskRunPtr& run : runs) {
-    run->renewing = false;
-    if (accepted == nullptr) continue;
-    if (accepted->contains(run->task.key)) {
-      run->granted = now;
-      run->valid_until = valid_until;
-    } else if (run->stage == Stage::queued || run->stage == Stage::running) {
-      stale.push_back(run);
-    }  // else its outcome may have been written meanwhile, and who settles finds out
+  for (std::size_t i = 0; i < runs.size(); ++i) {
+    TaskRun& run = *runs[i];
+    run.renewing = false;
+    if (renewal == nullptr) continue;
+    if (renewal->each[i] == WriteResult::accepted) {
+      run.granted = now;
+      run.valid_until = renewal->valid_until;
+    } else if (run.stage == LeaseStage::queued || run.stage == LeaseStage::held) {
+      stale.push_back(runs[i]);
+    }  // else its outcome may have been written meanwhile: the settler finds out
   }
   renewed_.notify_all();
   return stale;
 }
 
-Board::Clock::time_point Board::valid_until(const TaskRun& run) const {
-  const std::lock_guard guard(mutex_);
-  return run.valid_until;
-}
-
-std::vector<TaskRunPtr> Board::take_outcomes(const std::stop_token& stop) {
-  std::unique_lock lock(mutex_);
-  if (!outcomes_.wait(lock, stop, [&] { return !unsettled_.empty(); })) return {};
+std::vector<TaskRunPtr> TaskBoard::take_outcomes(const std::stop_token& stop) {
+  ThreadLock lock(mutex_);
+  if (!outcomes_.wait(lock, stop,
+                      [this]() LEASEHOLD_REQUIRES(mutex_) { return !unsettled_.empty(); }))
+    return {};
   outcomes_.wait_until(lock, stop, unsettled_since_ + longest_wait,
-                       [&] { return unsettled_.size() >= most_outcomes || nothing_under_way(); });
+                       [this]() LEASEHOLD_REQUIRES(mutex_) {
+                         return unsettled_.size() >= most_outcomes || nothing_under_way();
+                       });
 
   std::vector<TaskRunPtr> taken;
   std::vector<TaskRunPtr> left;
@@ -274,33 +274,33 @@ std::vector<TaskRunPtr> Board::take_outcomes(const std::stop_token& stop) {
   return taken;
 }
 
-void Board::put_back(std::vector<TaskRunPtr> runs) {
-  const std::lock_guard guard(mutex_);
+void TaskBoard::put_back(std::vector<TaskRunPtr> runs) {
+  const ThreadLock lock(mutex_);
   for (TaskRunPtr& run : runs) unsettled_.push_back(std::move(run));
 }
 
-void Board::settled(std::span<const TaskRunPtr> runs) {
-  const std::lock_guard guard(mutex_);
+void TaskBoard::settled(std::span<const TaskRunPtr> runs) {
+  const ThreadLock lock(mutex_);
   for (const TaskRunPtr& run : runs) {
-    run->stage = Stage::ended;
+    run->stage = LeaseStage::ended;
     --settling_;
     forget_if_over(*run);
   }
   changed();
 }
 
-bool Board::lose(TaskRun& run) {
-  const std::lock_guard guard(mutex_);
-  if (run.stage == Stage::settling || run.stage == Stage::ended) return false;
-  if (run.stage == Stage::queued) unqueue(run);
+bool TaskBoard::lose(TaskRun& run) {
+  const ThreadLock lock(mutex_);
+  if (run.stage == LeaseStage::settling || run.stage == LeaseStage::ended) return false;
+  if (run.stage == LeaseStage::queued) unqueue(run);
   give_up_lease(run);
   changed();
   return true;
 }
 
-Board::Alarms Board::ring(Clock::time_point now,
-                          const std::function<TaskOutcome(const TaskRun&)>& give_up) {
-  const std::lock_guard guard(mutex_);
+TaskBoard::Alarms TaskBoard::ring(Clock::time_point now,
+                                  const std::function<TaskOutcome(const TaskRun&)>& give_up) {
+  const ThreadLock lock(mutex_);
   Alarms alarms{{}, Clock::time_point::max()};
   const auto later = [&](Clock::time_point when) { alarms.next = std::min(alarms.next, when); };
   for (TaskRunPtr& run : std::exchange(expired_, {})) {
@@ -309,9 +309,9 @@ Board::Alarms Board::ring(Clock::time_point now,
   std::vector<TaskRunPtr> all;  // forget_if_over() changes runs_
   for (const auto& [_, run] : runs_) all.push_back(run);
   for (const TaskRunPtr& run : all) {
-    const bool waits = run->stage == Stage::queued;
-    const bool works = run->stage == Stage::running;
-    if ((waits || works) && run->valid_until <= now) {
+    const bool waits = run->stage == LeaseStage::queued;
+    const bool works = run->stage == LeaseStage::held;
+    if ((waits || works) && run->valid_until.load() <= now) {
       if (waits) unqueue(*run);
       give_up_lease(*run);
       alarms.due.push_back({run, StopReason::lease_lost});
@@ -322,16 +322,16 @@ Board::Alarms Board::ring(Clock::time_point now,
       if (const auto end = run->queued_at + longest_in_queue; end > now) {
         later(end);
       } else if (run->dangerous() && running_ < concurrency_) {
-        run->waited_enough = true;  // others take long; it can not wait for ever
+        run->waited_enough = true;  // the others take long, and it cannot wait forever
         work_.notify_all();
       } else {
         unqueue(*run);
         settle(run, {.kind = TaskOutcome::Kind::release});
       }
     }
-    // A handler that completes its task in a transaction of its own is told, and that is all: the
-    // transaction decides.
-    if (run->deadline && (works || run->stage == Stage::handed_over)) {
+    // A handler that completes its task in its own transaction is only told: the transaction
+    // decides the outcome.
+    if (run->deadline && (works || run->stage == LeaseStage::handed_over)) {
       if (*run->deadline > now) {
         later(*run->deadline);
       } else {
@@ -347,20 +347,20 @@ Board::Alarms Board::ring(Clock::time_point now,
   return alarms;
 }
 
-void Board::close() {
-  const std::lock_guard guard(mutex_);
+void TaskBoard::close() {
+  const ThreadLock lock(mutex_);
   closed_ = true;
   give_back_queued();
   changed();
 }
 
-std::vector<Board::Alarm> Board::call_off() {
-  const std::lock_guard guard(mutex_);
+std::vector<TaskBoard::Alarm> TaskBoard::call_off() {
+  const ThreadLock lock(mutex_);
   std::vector<Alarm> told;
   for (const auto& [_, run] : runs_) {
-    if (run->stage == Stage::running) {
+    if (run->stage == LeaseStage::held) {
       settle(run, {.kind = TaskOutcome::Kind::release});
-    } else if (run->stage != Stage::handed_over) {
+    } else if (run->stage != LeaseStage::handed_over) {
       continue;
     }
     told.push_back({run, StopReason::shutdown});
@@ -368,24 +368,25 @@ std::vector<Board::Alarm> Board::call_off() {
   return told;
 }
 
-bool Board::wait(Clock::time_point until, const std::function<bool()>& done) {
-  std::unique_lock lock(mutex_);
-  watch_.wait_until(lock, until, [&] { return done() || earlier_alarm_; });
-  return done();
+bool TaskBoard::wait(Clock::time_point until, const std::function<bool(const Load&)>& done) {
+  ThreadLock lock(mutex_);
+  watch_.wait_until(
+      lock, until, [&]() LEASEHOLD_REQUIRES(mutex_) { return done(load_now()) || earlier_alarm_; });
+  return done(load_now());
 }
 
-void Board::poke() {
-  const std::lock_guard guard(mutex_);
+void TaskBoard::poke() {
+  const ThreadLock lock(mutex_);
   watch_.notify_all();
 }
 
-Board::Load Board::load() const {
-  const std::lock_guard guard(mutex_);
+TaskBoard::Load TaskBoard::load() const {
+  const ThreadLock lock(mutex_);
   return load_now();
 }
 
-void Board::settle(const TaskRunPtr& run, TaskOutcome outcome) {
-  run->stage = Stage::settling;
+void TaskBoard::settle(const TaskRunPtr& run, TaskOutcome outcome) {
+  run->stage = LeaseStage::settling;
   run->outcome = std::move(outcome);
   if (unsettled_.empty()) unsettled_since_ = Clock::now();
   unsettled_.push_back(run);
@@ -393,7 +394,7 @@ void Board::settle(const TaskRunPtr& run, TaskOutcome outcome) {
   if (unsettled_.size() == 1 || unsettled_.size() == most_outcomes) outcomes_.notify_all();
 }
 
-void Board::give_back_queued() {
+void TaskBoard::give_back_queued() {
   for (Lane& lane : lanes_) {
     for (const TaskRunPtr& run : std::exchange(lane.queued, {})) {
       --queued_;
@@ -402,8 +403,8 @@ void Board::give_back_queued() {
   }
 }
 
-/// Alone, or after it has waited for that long enough.
-bool Board::may_start_danger() const {
+/// A dangerous task starts when nothing else runs, or when it has waited for that long enough.
+bool TaskBoard::may_start_danger() const {
   if (running_ == 0) return true;
   return std::all_of(lanes_.begin(), lanes_.end(), [](const Lane& lane) {
     return std::all_of(lane.queued.begin(), lane.queued.end(),
@@ -411,22 +412,22 @@ bool Board::may_start_danger() const {
   });
 }
 
-void Board::unqueue(const TaskRun& run) {
+void TaskBoard::unqueue(const TaskRun& run) {
   std::erase_if(lanes_[run.lane].queued, [&](const auto& other) { return other.get() == &run; });
   --queued_;
 }
 
-void Board::give_up_lease(TaskRun& run) {
+void TaskBoard::give_up_lease(TaskRun& run) {
   run.lost = true;
-  run.stage = Stage::ended;
+  run.stage = LeaseStage::ended;
   forget_if_over(run);
 }
 
-/// Who calls it has a pointer of its own to the run.
-void Board::forget_if_over(TaskRun& run) {
-  if (run.stage != Stage::ended || run.in_handler) return;
+/// The caller must own a pointer to the run, because this can release the board's.
+void TaskBoard::forget_if_over(TaskRun& run) {
+  if (run.stage != LeaseStage::ended || run.in_handler) return;
   Lane& lane = lanes_[run.lane];
-  if (at_its_limit(lane)) {  // there may be more that could not be leased
+  if (at_its_limit(lane)) {  // there may be more tasks that could not be leased
     woken_ = true;
     room_.notify_all();
   }
@@ -435,15 +436,15 @@ void Board::forget_if_over(TaskRun& run) {
   runs_.erase(&run);
 }
 
-/// After every change of the numbers that others wait for.
-void Board::changed() {
+/// Must be called after every change of the numbers that others wait for.
+void TaskBoard::changed() {
   if (worth_a_lease()) room_.notify_all();
   if (nothing_under_way() && !unsettled_.empty()) outcomes_.notify_all();
   if (dangerous_ > 0 && running_ == 0) work_.notify_all();
   if (closed_) watch_.notify_all();
 }
 
-void Board::alarm_at(Clock::time_point when) {
+void TaskBoard::alarm_at(Clock::time_point when) {
   if (when >= next_alarm_) return;
   next_alarm_ = when;
   earlier_alarm_ = true;

@@ -1,0 +1,42 @@
+#pragma once
+
+#include <pqxx/pqxx>
+#include <string>
+
+#include "leasehold/errors.hpp"
+#include "postgres/postgres_errors.hpp"
+#include "postgres/pqxx_bridge.hpp"
+#include "tasks/task_store.hpp"
+
+namespace leasehold::inline v0::postgres {
+
+/// Runs `work(pqxx::transaction_base&)` as a part of the caller's transaction, and translates what
+/// libpqxx throws.
+template <typename Work>
+auto in_transaction_of_caller(pqxx::transaction_base& transaction, Work&& work) {
+  try {
+    return work(transaction);
+  } catch (const Error&) {
+    throw;
+  } catch (const std::exception& error) {
+    if (!transaction.conn().is_open() ||
+        dynamic_cast<const pqxx::broken_connection*>(&error) != nullptr) {
+      const auto words = std::string("the transaction's connection was lost: ") + error.what();
+      // A nontransaction commits each statement by itself, and may have done so.
+      if (dynamic_cast<pqxx::nontransaction*>(&transaction)) throw OutcomeUnknown(words);
+      // Otherwise the caller commits later: nothing can have been committed.
+      throw Unavailable(words);
+    }
+    const auto refused = explain(sqlstate_of(error), error.what(), "in the caller's transaction");
+    if (refused.sqlstate() == sqlstate::stale_fencing_token) throw StaleToken(error.what());
+    throw refused;
+  }
+}
+
+/// The same for a transaction that check_callers() has accepted.
+template <typename Work>
+auto in_transaction_of_caller(const CallersTransaction& transaction, Work&& work) {
+  return in_transaction_of_caller(*std::get<pqxx::transaction_base*>(transaction), work);
+}
+
+}  // namespace leasehold::inline v0::postgres

@@ -1,0 +1,59 @@
+#include "postgres/params.hpp"
+#include "postgres/postgres_errors.hpp"
+#include "postgres/postgres_task_store.hpp"
+
+namespace leasehold::inline v0::postgres {
+
+using std::chrono::milliseconds;
+
+Update PostgresTaskStore::update(TaskId id, TaskVersion expected, const TaskChanges& changes) {
+  Params params;
+  params.add(id.value).add(expected.value).add(changes.payload).add(changes.priority);
+  params.add(changes.run_at ? std::optional(us_since_1970(*changes.run_at)) : std::nullopt);
+  params.add(changes.progress);
+  const auto reply = pool_.run(statements_.update, params);
+  if (!reply.empty()) {
+    leasing_.forget(reply[0][1].c_str());
+    return {Update::Outcome::updated, TaskVersion{reply[0][0].as<std::int64_t>()}};
+  }
+  const auto record = get(id);
+  if (!record) return {Update::Outcome::not_found, {}};
+  if (record->version == expected && record->state == TaskState::leased) {
+    return {Update::Outcome::leased, expected};
+  }
+  return {Update::Outcome::conflict, record->version};
+}
+
+CancelOutcome PostgresTaskStore::cancel(TaskId id) {
+  Params params;
+  params.add(id.value);
+  const auto reply = pool_.run(statements_.cancel, params);
+  if (!reply[0][1].as<bool>()) return CancelOutcome::not_found;
+  if (reply[0][0].is_null()) return CancelOutcome::finished;
+  return to_state(reply[0][0].c_str()) == TaskState::leased ? CancelOutcome::was_leased
+                                                            : CancelOutcome::was_pending;
+}
+
+RetryOutcome PostgresTaskStore::retry(TaskId id) {
+  Params params;
+  params.add(id.value).add(channel_);
+  try {
+    const auto reply = pool_.run(statements_.retry, params);
+    if (reply[0][0].as<bool>()) return RetryOutcome::requeued;
+    return reply[0][1].as<bool>() ? RetryOutcome::not_dead : RetryOutcome::not_found;
+  } catch (const SqlRefused& refused) {
+    if (refused.sqlstate() == sqlstate::unique_violation) return RetryOutcome::key_taken;
+    throw;
+  }
+}
+
+std::uint64_t PostgresTaskStore::remove_finished(TaskState state, milliseconds age,
+                                                 std::size_t chunk) {
+  Params params;
+  params.add(std::string_view(to_string(state)))
+      .add(age.count())
+      .add(static_cast<std::int64_t>(chunk));
+  return pool_.run(statements_.remove_finished, params)[0][0].as<std::uint64_t>();
+}
+
+}  // namespace leasehold::inline v0::postgres

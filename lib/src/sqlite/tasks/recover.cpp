@@ -1,0 +1,37 @@
+#include "sqlite/database/machine_clock.hpp"
+#include "sqlite/tasks/columns.hpp"
+#include "sqlite/tasks/sqlite_task_store.hpp"
+#include "sqlite_task_sql.hpp"
+
+namespace leasehold::inline v0::sqlite {
+
+using std::chrono::microseconds;
+using std::chrono::milliseconds;
+
+std::vector<RecoveredTask> SqliteTaskStore::recover(TaskId after, const RecoveryOptions& options) {
+  return database_->write([&](Connection& connection) {
+    const milliseconds machine = since_boot();
+    std::vector<RecoveredTask> tasks;
+    {
+      auto row = connection.prepare(task_sql::expired, machine, after.value, options.batch,
+                                    options.max_crashes);
+      while (row.step()) {
+        Columns c(row);
+        tasks.push_back({.id = TaskId{c.number()},
+                         .type = c.text(),
+                         .state = TaskState::pending,
+                         .worker = c.text(),
+                         .overdue = machine - milliseconds{c.number()},
+                         .crash_count = c.small_number()});
+        if (c.number() != 0) tasks.back().state = TaskState::dead;
+      }
+    }
+    const microseconds now = wall_clock();
+    for (const RecoveredTask& task : tasks) {
+      connection.execute(task_sql::recover, task.id.value, task.state == TaskState::dead, now);
+    }
+    return tasks;
+  });
+}
+
+}  // namespace leasehold::inline v0::sqlite

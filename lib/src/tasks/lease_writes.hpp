@@ -1,0 +1,98 @@
+#pragma once
+
+#include <spdlog/fwd.h>
+
+#include <chrono>
+#include <exception>
+#include <optional>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "tasks/held_lease.hpp"
+#include "tasks/task_store.hpp"
+#include "tasks/telemetry.hpp"
+
+namespace leasehold::inline v0 {
+
+/// What became of a write that only the holder of a lease may make.
+enum class WriteResult {
+  accepted,   ///< written: now, or by an earlier attempt whose reply was lost
+  stale,      ///< not written: somebody else has the task, or it has ended
+  unknown,    ///< a reply was lost, and the store can no longer tell what happened
+  undecided,  ///< not known yet: the write, or the look-up after it, failed. It may be repeated
+};
+
+/// The results of a write that ends leases.
+struct WriteResults {
+  std::vector<WriteResult> each;  ///< in the order of the leases
+  std::exception_ptr error;       ///< why some are undecided; null if none is
+};
+
+/// A lease that its holder ends by completing the task.
+struct FinishedLease {
+  HeldLease* lease;
+  std::string_view result;  ///< empty for none
+};
+
+/// What to do when the reply to a write is lost.
+enum class LostReply {
+  /// Repeat it once. If that does not help, the call fails with OutcomeUnknown for all its leases,
+  /// which stay as they were.
+  repeat,
+  /// Leave it to the caller to repeat it later.
+  report,
+};
+
+/// Makes the writes of lease holders and finds out what became of those whose reply was lost.
+///
+/// Repeating a write is always safe: if the first one was executed, the version has changed and the
+/// second one is refused. A refusal alone is therefore ambiguous for a lease that is `in_doubt`.
+/// Its task is looked up then, and the record tells which of the two it was.
+///
+/// Thread-safe; each lease belongs to one call at a time.
+class LeaseWrites {
+ public:
+  LeaseWrites(TaskStore& store, TaskTelemetry& telemetry, spdlog::logger& logger,
+              LostReply lost_reply);
+
+  // These do not end the lease, so repeating them is all it takes. They throw as the store does.
+
+  struct Renewal {
+    std::vector<WriteResult> each;             ///< accepted or stale, in the order of the leases
+    HeldLease::Clock::time_point valid_until;  ///< of those that were accepted
+  };
+  Renewal extend(std::span<HeldLease* const> leases, std::chrono::milliseconds duration);
+  WriteResult progress(const HeldLease& lease, std::string_view json);
+
+  // These end the lease. They throw nothing: an error is part of the result.
+
+  WriteResults complete(std::span<const FinishedLease> leases, Keep keep);
+  /// `delay`: none to keep the task's place in the queue.
+  WriteResults release(std::span<HeldLease* const> leases,
+                       std::optional<std::chrono::milliseconds> delay);
+
+  struct FailResult {
+    WriteResult result = WriteResult::undecided;
+    /// If it was accepted: pending or dead; or completed, by the handler's own transaction.
+    TaskState state = TaskState::pending;
+    std::exception_ptr error{};
+  };
+  FailResult fail(HeldLease& lease, const Failure& failure);
+
+ private:
+  template <typename Write>
+  auto once_or_twice(const char* what, std::span<HeldLease* const> ending, Write&& write);
+  template <typename LookUp>
+  auto look_up(LookUp&& call);
+  void look_up_completions(std::span<HeldLease* const> leases, WriteResults& results);
+  void all_or_none(std::span<HeldLease* const> leases, WriteResults& results) const;
+  FailResult look_up_failure(const HeldLease& lease, std::string_view error);
+
+  TaskStore& store_;
+  TaskTelemetry& telemetry_;
+  spdlog::logger& logger_;
+  const LostReply lost_reply_;
+};
+
+}  // namespace leasehold::inline v0

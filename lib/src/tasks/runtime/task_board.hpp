@@ -1,0 +1,178 @@
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <deque>
+#include <functional>
+#include <span>
+#include <stop_token>
+#include <unordered_map>
+#include <vector>
+
+#include "support/thread_safety.hpp"
+#include "tasks/lease_writes.hpp"
+#include "tasks/runtime/task_run.hpp"
+
+namespace leasehold::inline v0 {
+
+/// Which tasks a worker holds and how far they have come. All communication between the threads of
+/// a worker goes through here. Calls no store. Thread-safe; only hand_over() can wait for a reply
+/// from a server.
+///
+/// A task that crashes its process takes all other leases of that process with it, and each of
+/// their tasks counts a crash. If the same tasks were leased and run together again and again, all
+/// of them would end as dead. So a task whose lease has expired once (a suspect) is leased together
+/// with no more others than there are threads, and one whose leases have expired more often (a
+/// dangerous one) runs alone.
+class TaskBoard {
+ public:
+  using Clock = TaskRun::Clock;
+
+  TaskBoard(std::span<const TaskKind> kinds, std::size_t concurrency, std::size_t prefetch);
+
+  // For the thread that leases.
+
+  struct Limited {
+    std::size_t lane;
+    std::size_t room;
+  };
+  struct Room {
+    std::size_t places = 0;         ///< for tasks of all types
+    std::vector<std::size_t> open;  ///< lanes without a limit of their own
+    std::vector<Limited> limited;   ///< lanes that are below their limit
+  };
+  /// Waits until there is enough room to be worth a lease. Returns false once stopped.
+  bool wait_for_room(const std::stop_token& stop);
+  Room room() const;
+  /// Waits for `least`, and then until `pause` has passed or there may be more to lease. Returns
+  /// whether there may be more.
+  bool rest(const std::stop_token& stop, std::chrono::milliseconds least,
+            std::chrono::milliseconds pause);
+  /// Ends a rest(): there may be more to lease.
+  void wake();
+  /// Adds tasks that were leased. After close() they are given back.
+  void add(std::vector<TaskRunPtr> runs);
+
+  // For handler threads and what they call.
+
+  /// Waits for a task to start, and takes the types in turn. Null once stopped.
+  TaskRunPtr next(const std::stop_token& stop);
+  enum class Return {
+    settling,   ///< the outcome will be written
+    completed,  ///< the handler completed the task in a transaction of its own
+    refused,    ///< the lease was lost: the outcome changes nothing
+    too_late,   ///< another outcome had been decided, because of the deadline or the stop
+  };
+  Return returned(const TaskRunPtr& run, TaskOutcome outcome);
+  LeaseStage stage(const TaskRun& run) const;
+  /// Prepares for a handler that completes the task in its own transaction, which locks the row:
+  /// from now on the worker does not touch it. Waits for a renewal that is under way. Returns false
+  /// if the lease is gone.
+  bool hand_over(TaskRun& run);
+
+  // For the thread that renews.
+
+  /// Waits while there is nothing to renew.
+  void wait_for_leases(const std::stop_token& stop);
+  std::vector<TaskRunPtr> begin_renewal(Clock::time_point granted_before);
+  /// `renewal`: what became of `runs`; null if that is not known. Returns the tasks that lost their
+  /// lease.
+  std::vector<TaskRunPtr> end_renewal(std::span<const TaskRunPtr> runs,
+                                      const LeaseWrites::Renewal* renewal);
+
+  // For the thread that writes outcomes.
+
+  /// Waits for outcomes: until nothing else is under way, or there are many, or for a few
+  /// milliseconds. Empty once stopped.
+  std::vector<TaskRunPtr> take_outcomes(const std::stop_token& stop);
+  void put_back(std::vector<TaskRunPtr> runs);
+  void settled(std::span<const TaskRunPtr> runs);
+
+  /// Notes that the lease is gone. Returns false if that makes no difference any more.
+  bool lose(TaskRun& run);
+
+  // For the thread that watches.
+
+  struct Alarm {
+    TaskRunPtr run;
+    StopReason reason;  ///< lease_lost, deadline or shutdown
+  };
+  struct Alarms {
+    std::vector<Alarm> due;
+    Clock::time_point next;
+  };
+  /// Returns the tasks whose trust or time is over. Their lease is given up, or their outcome
+  /// decided by `give_up`. Also gives back tasks that were not started for too long.
+  Alarms ring(Clock::time_point now, const std::function<TaskOutcome(const TaskRun&)>& give_up);
+  /// From now on no task is started; those that were not are given back.
+  void close();
+  /// Gives back the tasks that still run.
+  std::vector<Alarm> call_off();
+
+  struct Load {
+    std::size_t running = 0;
+    std::size_t queued = 0;
+    std::size_t settling = 0;
+  };
+  Load load() const;
+  /// Waits until `done(load)`, which is asked whenever something changes; or until there is an
+  /// earlier alarm than `until`. Returns whether it is done. `done` must not call the board.
+  bool wait(Clock::time_point until, const std::function<bool(const Load&)>& done);
+  /// Lets wait() ask again.
+  void poke();
+
+ private:
+  struct Lane {
+    const TaskKind* kind;
+    std::deque<TaskRunPtr> queued;
+    std::size_t held = 0;  // leased, or in its handler
+  };
+
+  enum class Caution { none, no_prefetch, one_by_one };
+  static Caution caution_about(std::span<const TaskRunPtr> runs);
+  Load load_now() const LEASEHOLD_REQUIRES(mutex_) { return {running_, queued_, settling_}; }
+  bool may_start_danger() const LEASEHOLD_REQUIRES(mutex_);
+  void give_back_queued() LEASEHOLD_REQUIRES(mutex_);
+  std::size_t prefetch_now() const LEASEHOLD_REQUIRES(mutex_);
+  std::size_t places() const LEASEHOLD_REQUIRES(mutex_);
+  static bool at_its_limit(const Lane& lane);
+  bool worth_a_lease() const LEASEHOLD_REQUIRES(mutex_);
+  bool nothing_under_way() const LEASEHOLD_REQUIRES(mutex_) { return running_ + queued_ == 0; }
+  void settle(const TaskRunPtr& run, TaskOutcome outcome) LEASEHOLD_REQUIRES(mutex_);
+  void unqueue(const TaskRun& run) LEASEHOLD_REQUIRES(mutex_);
+  void give_up_lease(TaskRun& run) LEASEHOLD_REQUIRES(mutex_);
+  void forget_if_over(TaskRun& run) LEASEHOLD_REQUIRES(mutex_);
+  void changed() LEASEHOLD_REQUIRES(mutex_);
+  void alarm_at(Clock::time_point when) LEASEHOLD_REQUIRES(mutex_);
+
+  const std::size_t concurrency_;
+  const std::size_t prefetch_;
+
+  mutable ThreadMutex mutex_;
+  StoppableCondition work_;
+  StoppableCondition room_;
+  StoppableCondition outcomes_;
+  StoppableCondition leases_;
+  StoppableCondition renewed_;
+  StoppableCondition watch_;
+  std::vector<Lane> lanes_ LEASEHOLD_GUARDED_BY(mutex_);
+  std::size_t turn_ LEASEHOLD_GUARDED_BY(mutex_) = 0;  // the lane whose turn it is
+  std::unordered_map<const TaskRun*, TaskRunPtr> runs_ LEASEHOLD_GUARDED_BY(mutex_);
+  // Those that had expired when their turn came, and were not reported yet.
+  std::vector<TaskRunPtr> expired_ LEASEHOLD_GUARDED_BY(mutex_);
+  std::vector<TaskRunPtr> unsettled_ LEASEHOLD_GUARDED_BY(mutex_);  // not taken to be written yet
+  Clock::time_point unsettled_since_ LEASEHOLD_GUARDED_BY(mutex_);
+  std::size_t queued_ LEASEHOLD_GUARDED_BY(mutex_) = 0;
+  std::size_t running_ LEASEHOLD_GUARDED_BY(mutex_) = 0;   // threads in a handler
+  std::size_t settling_ LEASEHOLD_GUARDED_BY(mutex_) = 0;  // unsettled, or taken to be written
+  double mean_run_us_ LEASEHOLD_GUARDED_BY(mutex_) = -1;   // recently; below 0: not known yet
+  // As the tasks that were leased last demand.
+  Caution caution_ LEASEHOLD_GUARDED_BY(mutex_) = Caution::none;
+  std::size_t dangerous_ LEASEHOLD_GUARDED_BY(mutex_) = 0;  // tasks held
+  bool woken_ LEASEHOLD_GUARDED_BY(mutex_) = false;         // since the last rest
+  bool closed_ LEASEHOLD_GUARDED_BY(mutex_) = false;
+  Clock::time_point next_alarm_ LEASEHOLD_GUARDED_BY(mutex_) = Clock::time_point::max();
+  bool earlier_alarm_ LEASEHOLD_GUARDED_BY(mutex_) = false;
+};
+
+}  // namespace leasehold::inline v0
