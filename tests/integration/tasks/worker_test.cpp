@@ -89,7 +89,7 @@ TEST_P(WorkerTest, WhateverAHandlerThrowsTheThreadGoesOnAndTheTextIsBounded) {
   ASSERT_TRUE(becomes(number, "dead"));
   ASSERT_TRUE(becomes(long_text, "dead"));
   ASSERT_TRUE(becomes(binary, "dead"));
-  EXPECT_TRUE(contains(queue.get(number)->last_error, "no std::exception"));
+  EXPECT_TRUE(contains(queue.get(number)->last_error, "not a std::exception"));
   EXPECT_EQ(queue.get(long_text)->last_error.size(), 4096U);
   ASSERT_TRUE(becomes(enqueue(), "completed"));
 }
@@ -141,7 +141,7 @@ TEST_P(WorkerTest, RetentionCanDifferByType) {
 
 TEST_P(WorkerTest, BadOptionsAreRefusedWithTheValue) {
   EXPECT_TRUE(contains(message_of<InvalidArgument>([&] { Worker(queue, {.concurrency = 0}); }),
-                       "concurrency of 0"));
+                       "concurrency must be 1 to 1024, got 0"));
   EXPECT_THROW(Worker(queue, {.lease = 1ms}), InvalidArgument);
   EXPECT_THROW(Worker(queue, {.prefetch = 8'001}), InvalidArgument);
   EXPECT_THROW(Worker(queue, {.poll_min = 0ms}), InvalidArgument);
