@@ -248,7 +248,8 @@ std::string with_digits(double number, int digits) {
 Facts facts_of(const LoadReport& report, const LoadOptions& options) {
   Facts facts;
   facts.add("load", std::to_string(options.clients) + " clients, " + std::to_string(options.locks) +
-                        " locks, " + with_digits(report.seconds, 1) + " s");
+                        (options.locks == 1 ? " lock, " : " locks, ") +
+                        with_digits(report.seconds, 1) + " s");
   facts.add("pairs", with_commas(report.pairs) + ", " +
                          with_commas(static_cast<std::uint64_t>(report.pairs_per_second)) +
                          " a second");

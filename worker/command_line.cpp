@@ -77,8 +77,9 @@ class Flags {
       const std::string key(setting.key);
       app_.add_option("--" + key, values_[key], help_of(setting))
           ->type_name(std::string(setting.type))
-          ->group(setting.scope == Setting::Scope::daemon ? "The daemon"
-                                                          : "Queues: for all, or for each");
+          ->group(setting.scope == Setting::Scope::daemon
+                      ? "The daemon"
+                      : "All queues, unless a queue has its own");
     }
   }
 

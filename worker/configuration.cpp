@@ -68,7 +68,9 @@ void apply(const Setting& setting, const std::function<void(Target&, const std::
   try {
     set(target, value.text);
   } catch (const InvalidArgument& error) {
-    throw InvalidArgument(value.source + ": " + std::string(setting.key) + " " + error.what());
+    const std::string key(setting.key);
+    const bool is_flag = value.source == "--" + key;
+    throw InvalidArgument(value.source + (is_flag ? " " : ": " + key + " ") + error.what());
   }
 }
 

@@ -104,8 +104,7 @@ class QueueMetrics {
   }
 
   std::vector<MetricFamily>& all_;
-  Family up_{all_, MetricType::Gauge, "leasehold_database_up",
-             "1 if the last round succeeded."};
+  Family up_{all_, MetricType::Gauge, "leasehold_database_up", "1 if the last round succeeded."};
   Family ready_{all_, MetricType::Gauge, "leasehold_ready",
                 "1 if /readyz reports no problem with this queue."};
   Family rounds_{all_, MetricType::Counter, "leasehold_rounds_total", "Rounds, by outcome."};
@@ -127,8 +126,9 @@ class QueueMetrics {
                       "Tasks of one type and state are counted up to this number."};
   Family oldest_ready_{all_, MetricType::Gauge, "leasehold_oldest_ready_age_seconds",
                        "How long the oldest ready task has been due; 0 if there is none."};
-  Family oldest_expired_{all_, MetricType::Gauge, "leasehold_oldest_expired_lease_age_seconds",
-                         "Age of the oldest expired lease that is not recovered; 0 if there is none."};
+  Family oldest_expired_{
+      all_, MetricType::Gauge, "leasehold_oldest_expired_lease_age_seconds",
+      "Age of the oldest expired lease that is not recovered; 0 if there is none."};
   Family live_{all_, MetricType::Gauge, "leasehold_live_tuples",
                "Live rows of the tasks table, estimated by PostgreSQL."};
   Family dead_{all_, MetricType::Gauge, "leasehold_dead_tuples",
