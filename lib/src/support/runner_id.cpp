@@ -55,8 +55,8 @@ void write_id(int fd, const std::string& id, const std::filesystem::path& file) 
 
 }  // namespace
 
-RunnerId::State::State(std::string id_, int lock_fd_)
-    : id(std::move(id_)), incarnation(random_hex(8)), lock_fd(lock_fd_) {}
+RunnerId::State::State(std::string text, int locked_file)
+    : id(std::move(text)), incarnation(random_hex(8)), lock_fd(locked_file) {}
 
 RunnerId::State::~State() {
   if (lock_fd >= 0) close(lock_fd);
