@@ -3,11 +3,12 @@
 # Makes the text of each file available to <target> through a generated header:
 #
 # - A file without a line `-- name: x` is leasehold::<ns>::<file name without extension>.
-# - A file with such lines holds several texts. Each is leasehold::<ns>::x and reaches to the next
-#   such line; what stands before the first one is a comment on the file.
+# - A file with such lines holds several texts. Each is leasehold::<ns>::x and ends at the next
+#   such line; what comes before the first one is a comment on the file.
 #
-# A line `--#include x` stands for the file include/x beside it. `all` is an array of all texts.
-# Edited files are embedded again at the next build. The same file, run by `cmake -P`, is the generator.
+# A line `--#include x` is replaced by the file include/x beside it. `all` is an array of all texts.
+# A file that was edited is embedded again at the next build. The generator is this file itself, run
+# by `cmake -P`.
 if(CMAKE_SCRIPT_MODE_FILE STREQUAL CMAKE_CURRENT_LIST_FILE)
   cmake_minimum_required(VERSION 3.25)
   set(body "")
@@ -38,7 +39,7 @@ if(CMAKE_SCRIPT_MODE_FILE STREQUAL CMAKE_CURRENT_LIST_FILE)
       string(REPLACE "${line}" "${included}" text "${text}")
     endwhile()
     if(text MATCHES "\\)text\"")
-      message(FATAL_ERROR "${file} contains the end mark of the embedded literal")
+      message(FATAL_ERROR "${file} contains )text\", which ends the embedded literal")
     endif()
 
     set(mark "-- name: ")
@@ -54,7 +55,7 @@ if(CMAKE_SCRIPT_MODE_FILE STREQUAL CMAKE_CURRENT_LIST_FILE)
       string(FIND "${text}" "\n" line_end)
       string(SUBSTRING "${text}" 0 ${line_end} name)
       if(NOT name MATCHES "^[a-z][a-z0-9_]*$")
-        message(FATAL_ERROR "${file}: '${name}' is not a name: lower-case letters, digits and _ are")
+        message(FATAL_ERROR "${file}: a name consists of lower-case letters, digits and _, got '${name}'")
       endif()
       math(EXPR line_end "${line_end} + 1")
       string(SUBSTRING "${text}" ${line_end} -1 text)

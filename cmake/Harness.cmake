@@ -1,5 +1,5 @@
-# leasehold_use_harness(<target> <guard>): <guard> is the program that starts children: one of its own,
-# or /proc/self/exe for a program that is its own guard. harness/README.md says what is in it.
+# leasehold_use_harness(<target> <guard>): compiles harness/ (see its README) into the target. <guard>
+# is the program that starts child processes, or /proc/self/exe for a program that is its own guard.
 function(leasehold_use_harness target guard)
   foreach(name file_tail free_port postgres_server process redis_server resp_client spawn_guard
                temp_dir)

@@ -1,6 +1,6 @@
-# The installed package: find_package(leasehold [COMPONENTS locks tasks]) and pkg-config. What a
-# consumer has to find is read from what the targets link, so that it cannot be forgotten: a library
-# that gets a new dependency needs no line here, unless nobody has said how that one is found.
+# The installed package, for find_package(leasehold [COMPONENTS locks tasks]) and for pkg-config. The
+# dependencies of a component are read from what its target links. A new dependency needs no line
+# here if leasehold_how_to_find() knows it already.
 include(CMakePackageConfigHelpers)
 
 set(config_dir ${CMAKE_INSTALL_LIBDIR}/cmake/leasehold)
@@ -24,13 +24,13 @@ function(leasehold_how_to_find library out)
   elseif(library STREQUAL "nlohmann_json::nlohmann_json")
     set(lines "find_dependency(nlohmann_json)")
   else()
-    message(FATAL_ERROR "InstallPackage.cmake: say here how consumers find ${library}")
+    message(FATAL_ERROR "InstallPackage.cmake: leasehold_how_to_find() does not know ${library}")
   endif()
   set(${out}_CMAKE "  ${lines}\n" PARENT_SCOPE)
   set(${out}_PC "${pc}" PARENT_SCOPE)
 endfunction()
 
-# The path from the .pc files to the prefix: the installed tree can be moved.
+# The .pc files find the prefix by a relative path, so that the installed tree can be moved.
 file(RELATIVE_PATH pc_to_prefix ${CMAKE_INSTALL_FULL_LIBDIR}/pkgconfig ${CMAKE_INSTALL_PREFIX})
 
 set(LEASEHOLD_FIND_DEPENDENCIES "")
@@ -46,8 +46,8 @@ foreach(component IN LISTS LEASEHOLD_COMPONENTS)
     if(NOT entry OR entry MATCHES "BUILD_INTERFACE")
       continue()
     endif()
-    # Whoever links a static library of ours needs its private dependencies too, but as shared
-    # libraries: `pkg-config --static` would ask for archives of theirs, which Debian does not have.
+    # A program that links our static library needs its private dependencies too, but as shared
+    # libraries. `pkg-config --static` would demand archives of these, which Debian does not have.
     set(requires PC_REQUIRES)
     if(entry MATCHES "^\\$<LINK_ONLY:(.+)>$")
       set(entry ${CMAKE_MATCH_1})
@@ -69,7 +69,8 @@ foreach(component IN LISTS LEASEHOLD_COMPONENTS)
     endif()
   endforeach()
 
-  # Dependent components come later in the list than what they need; the config file walks backwards.
+  # In the list a component comes after those that it needs. The config file goes through it
+  # backwards: each component adds what it needs to those that are wanted.
   string(PREPEND LEASEHOLD_FIND_DEPENDENCIES
     "if(${component} IN_LIST leasehold_wanted)\n${find_lines}endif()\n")
 
@@ -88,7 +89,7 @@ endforeach()
 install(EXPORT leasehold-targets NAMESPACE leasehold:: DESTINATION ${config_dir})
 configure_package_config_file(${PROJECT_SOURCE_DIR}/cmake/leasehold-config.cmake.in
   leasehold-config.cmake INSTALL_DESTINATION ${config_dir})
-# Before 1.0 a new minor version may break its callers.
+# Before 1.0 a new minor version may be incompatible.
 write_basic_package_version_file(leasehold-config-version.cmake COMPATIBILITY SameMinorVersion)
 install(FILES ${CMAKE_CURRENT_BINARY_DIR}/leasehold-config.cmake
               ${CMAKE_CURRENT_BINARY_DIR}/leasehold-config-version.cmake

@@ -1,7 +1,7 @@
 # Run by ctest with BUILD_DIR, CONSUMER, WORK_DIR, LIBDIR, CXX and VERSION.
 cmake_minimum_required(VERSION 3.25)
 
-# run(<what> <command>...): stops the test with the command's words when it fails; sets `output`.
+# run(<what> <command>...): sets `output`; if the command fails, the test ends with what it printed.
 function(run what)
   execute_process(COMMAND ${ARGN} RESULT_VARIABLE result OUTPUT_VARIABLE output ERROR_VARIABLE errors)
   if(NOT result EQUAL 0)
@@ -13,7 +13,7 @@ endfunction()
 
 function(expect_version)
   if(NOT output STREQUAL "leasehold ${VERSION}\n")
-    message(FATAL_ERROR "the consumer said '${output}' and not 'leasehold ${VERSION}'")
+    message(FATAL_ERROR "the consumer printed '${output}' instead of 'leasehold ${VERSION}'")
   endif()
 endfunction()
 
@@ -21,12 +21,12 @@ set(first ${WORK_DIR}/first)
 set(prefix ${WORK_DIR}/prefix)
 file(REMOVE_RECURSE ${WORK_DIR})
 run("install" ${CMAKE_COMMAND} --install ${BUILD_DIR} --prefix ${first})
-# An installed tree can be moved: nothing in it knows where it was, nor where it was built.
+# An installed tree can be moved: nothing in it depends on where it was installed or built.
 file(RENAME ${first} ${prefix})
 
 run("configure with find_package" ${CMAKE_COMMAND} -S ${CONSUMER} -B ${WORK_DIR}/build -G Ninja
     -DCMAKE_CXX_COMPILER=${CXX} -DCMAKE_PREFIX_PATH=${prefix} -DCMAKE_BUILD_TYPE=Debug
-    # only the tree under test: one that is installed on this machine must not help
+    # Another Leasehold that is installed on this machine must not be found.
     -DCMAKE_FIND_USE_PACKAGE_REGISTRY=OFF)
 run("build with find_package" ${CMAKE_COMMAND} --build ${WORK_DIR}/build)
 run("run, built with find_package" ${CMAKE_COMMAND} -E env LD_LIBRARY_PATH=${prefix}/${LIBDIR}

@@ -7,8 +7,8 @@
 
 namespace leasehold::inline v0 {
 
-/// Growing, capped, jittered pauses. Each is shortened by a random share of up to a half, so that
-/// many that failed together do not come back together.
+/// Growing, capped, jittered pauses. Each is shortened at random by up to a half, so that callers
+/// that failed together do not try again together.
 class Backoff {
  public:
   using milliseconds = std::chrono::milliseconds;

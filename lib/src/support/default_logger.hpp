@@ -7,7 +7,7 @@
 
 namespace leasehold::inline v0 {
 
-/// Where those log who were given no logger: warnings and errors to stderr.
+/// The logger of clients that were given none: warnings and errors go to stderr.
 inline std::shared_ptr<spdlog::logger> default_logger() {
   static const auto logger = [] {
     auto made = std::make_shared<spdlog::logger>("leasehold",

@@ -7,7 +7,7 @@
 
 namespace leasehold::inline v0 {
 
-/// A histogram that many threads add to.
+/// A histogram that many threads may add to at the same time.
 class LiveHistogram {
  public:
   void add(std::chrono::microseconds value) noexcept {

@@ -7,7 +7,7 @@
 
 namespace leasehold::inline v0 {
 
-/// A value as it may stand in a message: in quotes, control characters escaped, long ones cut.
+/// A value as messages show it: in quotes, with control characters escaped, and cut if it is long.
 LEASEHOLD_INTERNAL_API std::string in_quotes(std::string_view value);
 
 }  // namespace leasehold::inline v0

@@ -12,7 +12,7 @@ namespace leasehold::inline v0 {
 std::string random_hex(std::size_t bytes) {
   std::array<unsigned char, 32> raw{};
   if (bytes > raw.size()) throw std::length_error("random_hex: at most 32 bytes");
-  // Up to 256 bytes getrandom() neither stops half way nor is interrupted.
+  // For up to 256 bytes getrandom() is neither interrupted nor incomplete.
   if (getrandom(raw.data(), bytes, 0) != static_cast<ssize_t>(bytes)) {
     throw std::system_error(errno, std::generic_category(), "getrandom");
   }

@@ -7,8 +7,8 @@
 
 namespace leasehold::inline v0 {
 
-/// Lower-case hex of `bytes` random bytes from the kernel: unlike a generator of our own it stays
-/// unique across fork().
+/// Lower-case hex of `bytes` random bytes from the kernel. Unlike a generator of our own, the
+/// kernel gives parent and child of a fork() different bytes.
 LEASEHOLD_INTERNAL_API std::string random_hex(std::size_t bytes);
 
 /// A random number in [0, 1), for jitter only.

@@ -29,14 +29,14 @@ std::string new_id() {
 
 std::string last_system_error() { return std::generic_category().message(errno); }
 
-/// The id in the file. Empty if the file is new, or if its writer crashed before it wrote.
+/// The id in the file. It is empty if the file is new, or if its writer crashed before it wrote.
 std::string read_id(int fd, const std::filesystem::path& file) {
   char buffer[128];
   const ssize_t size = pread(fd, buffer, sizeof buffer, 0);
   if (size < 0) refuse(file, last_system_error());
   std::string id(buffer, static_cast<std::size_t>(size));
   while (!id.empty() && (id.back() == '\n' || id.back() == '\r')) id.pop_back();
-  // Bounded: a longer text would have been cut by the buffer and still match.
+  // The lengths are bounded: a longer text, cut by the buffer, must not match.
   static const std::regex format("runner_[0-9]{1,20}_[0-9a-f]{8}_[0-9]{1,20}");
   if (!id.empty() && !std::regex_match(id, format)) {
     refuse(file,
@@ -55,8 +55,8 @@ void write_id(int fd, const std::string& id, const std::filesystem::path& file) 
 
 }  // namespace
 
-RunnerId::State::State(std::string id_, int lock_fd_)
-    : id(std::move(id_)), incarnation(random_hex(8)), lock_fd(lock_fd_) {}
+RunnerId::State::State(std::string text, int locked_file)
+    : id(std::move(text)), incarnation(random_hex(8)), lock_fd(locked_file) {}
 
 RunnerId::State::~State() {
   if (lock_fd >= 0) close(lock_fd);
@@ -72,7 +72,7 @@ RunnerId RunnerId::generate() { return RunnerId{std::make_shared<const State>(ne
 RunnerId RunnerId::from_file(const std::filesystem::path& file) {
   const int fd = open(file.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
   if (fd < 0) refuse(file, last_system_error());
-  // From here on the state closes the file, whatever happens.
+  // From here on the state closes the file, also when something throws.
   auto state = std::make_shared<State>("", fd);
   if (flock(fd, LOCK_EX | LOCK_NB) != 0) {
     if (errno == EWOULDBLOCK) return generate();

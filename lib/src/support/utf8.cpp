@@ -9,7 +9,7 @@ bool is_continuation(std::string_view text, std::size_t at) noexcept {
   return at < text.size() && (static_cast<unsigned char>(text[at]) & 0xc0) == 0x80;
 }
 
-/// The bytes of the character that begins at `at`; 0 if none does.
+/// How many bytes the character that begins at `at` has; 0 if no valid one begins there.
 std::size_t length_at(std::string_view text, std::size_t at) noexcept {
   const auto first = static_cast<unsigned char>(text[at]);
   if (first < 0x80) return 1;
@@ -17,7 +17,7 @@ std::size_t length_at(std::string_view text, std::size_t at) noexcept {
   if (!is_continuation(text, at + 1)) return 0;
   if (first >= 0xc2 && first <= 0xdf) return 2;
   if (!is_continuation(text, at + 2)) return 0;
-  // not the longer forms of shorter characters, nor halves of UTF-16 pairs
+  // Overlong forms of shorter characters and halves of UTF-16 pairs are invalid.
   if (first == 0xe0 && second < 0xa0) return 0;
   if (first == 0xed && second > 0x9f) return 0;
   if (first >= 0xe0 && first <= 0xef) return 3;
