@@ -10,8 +10,9 @@
 namespace leasehold::sqlite {
 namespace {
 
-// A child of fork() that goes on when its parent has ended. The first test: the parent has to be
-// the first who asks, for what a process remembers from before its fork() is no trap.
+// A child of fork() that goes on when its parent has ended. This test comes first, so that `parent`
+// is the first process to ask: what it had inherited from its own parent would not mislead its
+// child.
 TEST(ProcessIdentityTest, AParentThatHasEndedIsSeenByItsChild) {
   std::array<int, 2> ends{};
   ASSERT_EQ(pipe(ends.data()), 0);
@@ -36,7 +37,7 @@ TEST(ProcessIdentityTest, AParentThatHasEndedIsSeenByItsChild) {
   close(ends[0]);
 }
 
-TEST(ProcessIdentityTest, TheLivingHaveNotEnded) {
+TEST(ProcessIdentityTest, ALivingProcessHasNotEnded) {
   EXPECT_FALSE(has_ended(process_identity()));
   EXPECT_FALSE(has_ended("another space/1/1"));
   EXPECT_FALSE(has_ended("nonsense"));

@@ -17,7 +17,8 @@ using testing::eventually;
 using testing::KeptLog;
 using testing::Signal;
 
-/// How the store of a test fares. Calls that are silent do not return before they are told to.
+/// The server of a test: what it has, and what it was asked. Silent calls return only when a test
+/// says so.
 struct Server {
   std::vector<LeasedTask> tasks;  ///< for the first lease
   std::atomic<int> leases{0};

@@ -5,7 +5,6 @@
 #include <array>
 #include <atomic>
 #include <filesystem>
-#include <mutex>
 #include <vector>
 
 #include "harness/temp_dir.hpp"
@@ -33,12 +32,12 @@ void add(Database& database) {
   database.write([](Transaction& transaction) { transaction.execute(add_watched_note, "a note"); });
 }
 
-/// Remembers what it was told.
+/// Remembers what the watcher has reported.
 struct Seen {
   Watcher::Callbacks callbacks() {
     return {.on_message =
                 [this](std::string_view message) {
-                  const std::lock_guard guard(mutex);
+                  const ThreadLock lock(mutex);
                   messages.emplace_back(message);
                 },
             .on_change =
@@ -50,14 +49,14 @@ struct Seen {
             .on_reset = [this] { ++resets; }};
   }
   std::vector<std::string> heard() {
-    const std::lock_guard guard(mutex);
+    const ThreadLock lock(mutex);
     return messages;
   }
 
   std::atomic<std::int64_t> notes{0};
   std::atomic<int> resets{0};
-  std::mutex mutex;
-  std::vector<std::string> messages;
+  ThreadMutex mutex;
+  std::vector<std::string> messages LEASEHOLD_GUARDED_BY(mutex);
 };
 
 class SqliteWatcherTest : public ::testing::Test {
@@ -66,7 +65,7 @@ class SqliteWatcherTest : public ::testing::Test {
   TempDir dir_;
 };
 
-TEST_F(SqliteWatcherTest, WordOfThisProcessArrives) {
+TEST_F(SqliteWatcherTest, MessagesOfThisProcessArrive) {
   for (const std::string& where : {std::string("sqlite::memory:watched"), uri()}) {
     const auto database = open_watched(where);
     const auto another = open_watched(where);
