@@ -44,31 +44,23 @@ void Leaser::run(const std::stop_token& stop) {
 Leaser::Found Leaser::lease_once() {
   const TaskBoard::Room room = context_.board.room();
   if (room.places == 0) return Found::all_it_asked_for;
+  std::vector<std::size_t> limited;
+  std::size_t limit = room.places;
+  for (const auto& [lane, its_room] : room.limited) {
+    limited.push_back(lane);
+    // Not more than the smallest room, so that no type can exceed its limit.
+    limit = std::min(limit, its_room);
+  }
   // If the same group always came second, it might never find a free place.
   limited_first_ = !limited_first_;
-  const auto first =
-      limited_first_ ? lease_limited(room, room.places) : lease_open(room, room.places);
+  const auto first = limited_first_ ? lease(limited, limit) : lease(room.open, room.places);
   const std::size_t left = context_.board.room().places;
-  return std::max(first, limited_first_ ? lease_open(room, left) : lease_limited(room, left));
-}
-
-Leaser::Found Leaser::lease_open(const TaskBoard::Room& room, std::size_t places) {
-  return room.open.empty() || places == 0 ? Found::nothing : lease(room.open, places);
-}
-
-Leaser::Found Leaser::lease_limited(const TaskBoard::Room& room, std::size_t places) {
-  if (room.limited.empty() || places == 0) return Found::nothing;
-  // Not more than the smallest room, so that no type can exceed its limit.
-  std::size_t limit = places;
-  std::vector<std::size_t> lanes;
-  for (const auto& [lane, its_room] : room.limited) {
-    limit = std::min(limit, its_room);
-    lanes.push_back(lane);
-  }
-  return lease(lanes, limit);
+  return std::max(first,
+                  limited_first_ ? lease(room.open, left) : lease(limited, std::min(limit, left)));
 }
 
 Leaser::Found Leaser::lease(const std::vector<std::size_t>& lanes, std::size_t limit) {
+  if (lanes.empty() || limit == 0) return Found::nothing;
   LeaseRequest request{.limit = std::min(limit, most_at_once),
                        .duration = context_.options.lease,
                        .worker = context_.name};

@@ -21,8 +21,6 @@ class Leaser {
   Found lease_once();
 
  private:
-  Found lease_open(const TaskBoard::Room& room, std::size_t places);
-  Found lease_limited(const TaskBoard::Room& room, std::size_t places);
   Found lease(const std::vector<std::size_t>& lanes, std::size_t limit);
 
   const WorkerContext& context_;

@@ -2,6 +2,7 @@
 
 #include <spdlog/logger.h>
 
+#include <algorithm>
 #include <map>
 #include <numeric>
 #include <utility>
@@ -23,13 +24,15 @@ std::size_t bytes_of(const std::vector<TaskRunPtr>& runs) {
       [](std::size_t sum, const TaskRunPtr& run) { return sum + run->outcome.text.size(); });
 }
 
-/// Whether a single task of the batch may be the reason, so that the others would be accepted
-/// without it.
-bool is_about_one(const std::exception_ptr& error) {
+/// Whether the store refused the whole batch, perhaps because of a single task, so that the others
+/// would be accepted without it.
+bool refused_as_one(const WriteResults& results) {
   using Reason = ServerRefused::Reason;
-  if (!error) return false;
+  const auto undecided =
+      std::count(results.each.begin(), results.each.end(), WriteResult::undecided);
+  if (!results.error || undecided < std::ssize(results.each) || undecided == 1) return false;
   try {
-    std::rethrow_exception(error);
+    std::rethrow_exception(results.error);
   } catch (const ServerRefused& refused) {
     return refused.reason() == Reason::other || refused.reason() == Reason::out_of_memory;
   } catch (const Error&) {
@@ -90,7 +93,7 @@ void Settler::complete(const Runs& runs, Keep keep) {
     for (const TaskRunPtr& run : runs) finished.push_back({run.get(), run->outcome.text});
     results = writes_.complete(finished, keep);
   }
-  if (too_large || (runs.size() > 1 && is_about_one(results.error))) {
+  if (too_large || refused_as_one(results)) {
     // In halves, so that one task that is refused again and again does not keep the others.
     const auto middle = runs.begin() + std::ssize(runs) / 2;
     complete({runs.begin(), middle}, keep);
