@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <functional>
 #include <optional>
 
 #include "tests/integration/locks/lock_fixture.hpp"
