@@ -1,6 +1,9 @@
 // An operator's override: whoever loses the lock by it is told at once, not by its next heartbeat.
 #include <gtest/gtest.h>
 
+#include <atomic>
+#include <vector>
+
 #include "tests/support/family_process.hpp"
 #include "tests/support/hooked_link.hpp"
 #include "tests/support/lock_family.hpp"

@@ -1,7 +1,9 @@
 // L8: one keep-alive for all locks of a client, in batches; and L7, on a node of a cluster.
 #include <gtest/gtest.h>
 
+#include <optional>
 #include <thread>
+#include <vector>
 
 #include "harness/free_port.hpp"
 #include "tests/support/lock_store.hpp"

@@ -1,6 +1,7 @@
-// What the line costs Redis, and how soon the end of a lease is noticed.
+// What the line costs Redis.
 #include <gtest/gtest.h>
 
+#include <future>
 #include <string>
 #include <thread>
 

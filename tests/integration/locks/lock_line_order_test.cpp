@@ -1,8 +1,11 @@
 // Who gets the lock next: first come, first served, unless priorities say otherwise.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <atomic>
+#include <mutex>
 #include <thread>
+#include <tuple>
 #include <vector>
 
 #include "tests/integration/locks/lock_line_fixture.hpp"

@@ -1,6 +1,7 @@
 // Grants that meet the end of a wait, and leases that end while others wait: many times.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <latch>
 #include <string>
 #include <thread>

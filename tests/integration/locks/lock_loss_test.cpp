@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <functional>
 #include <optional>
 
 #include "tests/integration/locks/lock_fixture.hpp"
@@ -67,8 +68,7 @@ TEST_P(LossCallbackTest, ComesOnceAfterTheTokenFired) {
   std::atomic<int> calls = 0;
   std::atomic<bool> fired_before = false;
   Lock lock = client
-                  .acquire(name, {.heartbeat = Heartbeat::manual,
-                                  .on_lost =
+                  .acquire(name, {.on_lost =
                                       [&, stored, called](const LockLoss& loss) {
                                         EXPECT_TRUE(stored.wait());
                                         EXPECT_EQ(loss.name, name);
@@ -77,7 +77,8 @@ TEST_P(LossCallbackTest, ComesOnceAfterTheTokenFired) {
                                         fired_before = lost.stop_requested();
                                         ++calls;
                                         called.set();
-                                      }})
+                                      },
+                                  .heartbeat = Heartbeat::manual})
                   .value();
   lost = lock.lost();
   stored.set();

@@ -1,6 +1,7 @@
 // Records of holders that vanished without a release.
 #include <gtest/gtest.h>
 
+#include <functional>
 #include <memory>
 #include <optional>
 #include <set>

@@ -27,13 +27,13 @@ TEST_P(LockTakeoverTest, StealStaleTakesFromASilentHolderWhoseTokenIsOutranked) 
   std::atomic<LossReason> told = LossReason::none;
   const Signal called;
   Lock lock = other
-                  .acquire(name, {.heartbeat = Heartbeat::manual,
-                                  .metadata = {{"k", "v"}},
+                  .acquire(name, {.metadata = {{"k", "v"}},
                                   .on_lost =
                                       [&told, called](const LockLoss& loss) {
                                         told = loss.reason;
                                         called.set();
-                                      }})
+                                      },
+                                  .heartbeat = Heartbeat::manual})
                   .value();
   EXPECT_FALSE(client.acquire(
       name, {.wait = 0ms, .on_conflict = OnConflict::steal_stale, .steal_after = 1h}));

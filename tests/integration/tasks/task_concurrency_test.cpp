@@ -8,6 +8,7 @@
 #include <optional>
 #include <pqxx/pqxx>
 #include <set>
+#include <thread>
 #include <vector>
 
 #include "tests/support/eventually.hpp"

@@ -1,8 +1,10 @@
 // Work in the caller's own transaction: together or not at all. And fencing tokens.
 #include <gtest/gtest.h>
 
+#include <functional>
 #include <future>
 #include <thread>
+#include <vector>
 
 #include "harness/temp_dir.hpp"
 #include "tests/support/eventually.hpp"

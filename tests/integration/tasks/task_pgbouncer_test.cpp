@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <fstream>
 #include <leasehold/postgres.hpp>
+#include <memory>
 #include <thread>
 #include <vector>
 

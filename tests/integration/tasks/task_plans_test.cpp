@@ -2,8 +2,11 @@
 // and no other way. Plans, not times.
 #include <gtest/gtest.h>
 
+#include <functional>
 #include <pqxx/pqxx>
+#include <sstream>
 #include <string>
+#include <vector>
 
 #include "tests/support/eventually.hpp"
 #include "tests/support/postgres_tasks.hpp"
