@@ -73,9 +73,9 @@ void Ledger::print(const Session& session, const DemoOptions& options) const {
   const Lines lines(session.terminal);
   lines.title("The ledger");
   lines.add("tasks", tasks, "added before the first worker started");
-  lines.add("executions", fleet.executions, "handlers started, including those that were killed");
+  lines.add("executions", fleet.executions, "handlers started, the killed ones included");
   lines.add("kills", fleet.kills, "processes ended by SIGKILL");
-  lines.add("freezes", fleet.freezes, "processes stopped for longer than a lock or a lease lasts");
+  lines.add("freezes", fleet.freezes, "processes stopped past the end of a lease");
   lines.add("leases recovered", recovered, "taken back from killed and frozen workers");
   lines.add("stale writes refused", fleet.stale_writes_refused(),
             with_commas(fleet.refused_by_version) + " by task version, " +
