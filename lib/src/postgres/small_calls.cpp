@@ -18,6 +18,14 @@ std::size_t most_under_way(std::size_t connections) {
   return std::max<std::size_t>(1, connections / 8);
 }
 
+/// The parameters of a statement's lease that leases nothing: it has no types.
+Params no_lease() {
+  Params params;
+  params.add(std::string_view{}).add(std::int64_t{0}).add(std::int64_t{0}).add(std::int64_t{0});
+  for (int i = 0; i < 4; ++i) params.add(ArrayText{});
+  return params;
+}
+
 }  // namespace
 
 const Statement& completion_statement(const Statements& statements, Keep keep) {
@@ -64,7 +72,7 @@ std::vector<TaskId> SmallCalls::complete(std::span<const FinishedTask> tasks, Ke
   Call call = CompleteCall{tasks, keep, {}};
   calls_.submit(call);
   auto& completion = std::get<CompleteCall>(call);
-  if (completion.beside_a_lease && completion.accepted.size() < tasks.size()) {
+  if (completion.shared_statement && completion.accepted.size() < tasks.size()) {
     complete_what_was_left_out(completion);
   }
   return std::move(completion.accepted);
@@ -124,7 +132,8 @@ bool SmallCalls::may_go_together(std::span<Call* const> chosen, const Call& next
   return std::all_of(completions.begin(), completions.end(), fits);
 }
 
-/// One statement for all calls.
+/// One statement for all calls. If there are several, it must not wait for a row that somebody has
+/// locked: all of them would wait for it.
 void SmallCalls::run(std::span<Call* const> calls) {
   const auto leases = only<LeaseCall>(calls);
   const auto completions = only<CompleteCall>(calls);
@@ -134,20 +143,24 @@ void SmallCalls::run(std::span<Call* const> calls) {
   }
   const Keep keep = completions.front()->keep;
   const auto finished = tasks_of(completions);
-  if (leases.empty()) {
+  if (calls.size() == 1) {
     share_out(complete_alone(finished, keep), completions);
     return;
   }
-  Leasing::Companion companion{
-      keep == Keep::yes ? statements_.lease_and_complete : statements_.lease_and_delete,
-      completion_params(finished, keep),
-      {},
-      {}};
-  auto leased = leasing_.lease(sum_of(leases), &companion);
-  share_out(std::move(leased), leases);
-  for (LeaseCall* call : leases) call->error = companion.error;
-  share_out(std::move(companion.accepted), completions);
-  for (CompleteCall* call : completions) call->beside_a_lease = true;
+  const Statement& statement =
+      keep == Keep::yes ? statements_.lease_and_complete : statements_.lease_and_delete;
+  if (leases.empty()) {
+    Params params = no_lease();
+    params.add_all(completion_params(finished, keep));
+    share_out(to_ids(pool_.run(statement, params)), completions);
+  } else {
+    Leasing::Companion companion{statement, completion_params(finished, keep), {}, {}};
+    auto leased = leasing_.lease(sum_of(leases), &companion);
+    share_out(std::move(leased), leases);
+    for (LeaseCall* call : leases) call->error = companion.error;
+    share_out(std::move(companion.accepted), completions);
+  }
+  for (CompleteCall* call : completions) call->shared_statement = true;
 }
 
 /// One request for all, which differ only in their limits.

@@ -34,7 +34,7 @@ class SmallCalls {
     std::span<const FinishedTask> tasks;
     Keep keep;
     std::vector<TaskId> accepted;
-    bool beside_a_lease = false;  ///< then rows that others had locked were left out
+    bool shared_statement = false;  ///< then rows that others had locked were left out
   };
   using Call = std::variant<LeaseCall, CompleteCall>;
 

@@ -376,6 +376,31 @@ TEST_P(TaskConcurrencyTest, AStaleCompletionBesideTheRightOneIsRefused) {
 // While one completion waits for its row, a lease and other completions gather. They lose patience
 // with it, and go together: in one statement, with an answer for each. What somebody has locked
 // holds up nobody but its own caller.
+TEST_F(TaskLocksTest, CompletionsThatShareAStatementDoNotWaitForALockedRow) {
+  for (const auto retention : {Retention::delete_at_once(), Retention::keep_forever()}) {
+    TaskQueue queue{uri(), TaskQueueOptions{.retention = retention}};
+    pqxx::connection connection{uri()};
+    queue.enqueue(std::vector<NewTask>(2, {.type = "locked"}));
+    TaskLease first = lease_one(queue, "locked");
+    TaskLease second = lease_one(queue, "locked");
+    queue.enqueue({.type = "free"});
+    TaskLease free = lease_one(queue, "free");
+
+    pqxx::work blocking{connection};
+    blocking.exec("SELECT FROM leasehold.tasks WHERE type = 'locked' FOR UPDATE");
+    const auto complete = [](TaskLease& lease) {
+      EXPECT_EQ(lease.complete(), LeaseWrite::accepted);
+    };
+    std::jthread one([&] { complete(first); });
+    ASSERT_TRUE(eventually([&] {
+      return sql("SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'") == "1";
+    }));
+    std::jthread two([&] { complete(second); });  // collected with the next one
+    complete(free);
+    blocking.commit();
+  }
+}
+
 TEST_F(TaskLocksTest, ALeaseAndCompletionsShareAStatement) {
   // Only these statements call lock_leases.
   sql("ALTER DATABASE " + database() + " SET track_functions = 'pl'");
