@@ -58,11 +58,13 @@ class LEASEHOLD_API RedisLink {
   ///
   /// A link that cannot subscribe returns null, as this default does. Waiting for a lock still
   /// works then, but can take up to a second longer.
+  // NOLINTBEGIN(performance-unnecessary-value-param): implementations keep them
   virtual std::unique_ptr<RedisSubscription> subscribe(
       std::string /*channel*/, std::function<void(std::string_view)> /*on_message*/,
       std::function<void()> /*on_subscribed*/) {
     return nullptr;
   }
+  // NOLINTEND(performance-unnecessary-value-param)
 
   /// The address of the server, for messages. Never contains a password.
   virtual std::string where() const = 0;

@@ -21,11 +21,11 @@ Release to_release(ReleaseResult result, const Grant& grant, bool asked_before) 
 
 }  // namespace
 
-LockCore::LockCore(std::unique_ptr<LockStore> store_, RunnerId runner_,
+LockCore::LockCore(std::unique_ptr<LockStore> its_store, RunnerId its_runner,
                    const LockClientOptions& options)
-    : runner(std::move(runner_)),
+    : runner(std::move(its_runner)),
       logger(options.logger ? options.logger : default_logger()),
-      store(std::move(store_)),
+      store(std::move(its_store)),
       telemetry(options.observer),
       janitor(*store, logger),
       keep_alive(*store, janitor, telemetry, logger, store->timeout()),

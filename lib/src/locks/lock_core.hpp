@@ -21,7 +21,8 @@ namespace leasehold::inline v0 {
 /// What a client and its locks share. Lives until the last of them is gone.
 class LockCore : public std::enable_shared_from_this<LockCore> {
  public:
-  LockCore(std::unique_ptr<LockStore> store, RunnerId runner, const LockClientOptions& options);
+  LockCore(std::unique_ptr<LockStore> its_store, RunnerId its_runner,
+           const LockClientOptions& options);
 
   /// Makes a handle on a new grant, which the keep-alive watches from now on.
   Lock hold(GrantTerms terms, const Granted& granted, Grant::TimePoint sent, int retries);

@@ -27,9 +27,9 @@ auto in_transaction_of_caller(pqxx::transaction_base& transaction, Work&& work) 
       // Otherwise the caller commits later: nothing can have been committed.
       throw Unavailable(words);
     }
-    const auto refused = explain(sqlstate_of(error), error.what(), "in the caller's transaction");
-    if (refused.sqlstate() == sqlstate::stale_fencing_token) throw StaleToken(error.what());
-    throw refused;
+    const std::string state = sqlstate_of(error);
+    if (state == sqlstate::stale_fencing_token) throw StaleToken(error.what());
+    throw explain(state, error.what(), "in the caller's transaction");
   }
 }
 

@@ -34,9 +34,9 @@ class ConnectionPool::Loan {
   std::unique_ptr<Connection> connection_;
 };
 
-ConnectionPool::ConnectionPool(PostgresUri uri, const PostgresOptions& options)
+ConnectionPool::ConnectionPool(PostgresUri uri, PostgresOptions options)
     : uri_(std::move(uri)),
-      options_(options),
+      options_(std::move(options)),
       backoff_(first_reconnect_pause, longest_reconnect_pause),
       watchdog_([this](const std::stop_token& stop) { watch(stop); }) {}
 

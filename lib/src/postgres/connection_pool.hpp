@@ -20,7 +20,7 @@ namespace leasehold::inline v0::postgres {
 /// Thread-safe.
 class ConnectionPool {
  public:
-  ConnectionPool(PostgresUri uri, const PostgresOptions& options);
+  ConnectionPool(PostgresUri uri, PostgresOptions options);
   ~ConnectionPool();
   ConnectionPool(const ConnectionPool&) = delete;
   ConnectionPool& operator=(const ConnectionPool&) = delete;

@@ -50,10 +50,10 @@ SqlRefused explain(std::string_view sqlstate, std::string_view message, const st
   const std::string words =
       tidy(message) + (sqlstate.empty() ? "" : ", SQLSTATE ") + std::string(sqlstate);
   for (const auto& known : explanations) {
-    if (sqlstate.starts_with(known.code)) {
-      return {known.reason, where + ": " + std::string(known.advice) + " (" + words + ")",
-              std::string(sqlstate)};
-    }
+    if (!sqlstate.starts_with(known.code)) continue;
+    std::string text = where + ": ";
+    text.append(known.advice).append(" (").append(words).append(")");
+    return {known.reason, text, std::string(sqlstate)};
   }
   return {Reason::other, where + ": " + words, std::string(sqlstate)};
 }

@@ -141,6 +141,7 @@ void Connection::check_let_in(RedisReply&& reply) const {
     // If the password happens to be a word of the answer, only the code is shown.
     if (has_password) reply.text = code;
     checked(std::move(reply), uri_.display());
+    return;  // not reached: checked() throws for an error
   }
   // A server that does not know AUTH repeats its arguments, or their beginning.
   if (reply.type == RedisReply::Type::error &&

@@ -128,7 +128,7 @@ LockRecord read_shared_holder(std::string_view name, std::string_view value, mil
 LockWaiter read_waiter(std::string_view text) {
   const auto word = [&text] {
     const auto end = text.find(' ');
-    const std::string found(text.substr(0, end));
+    std::string found(text.substr(0, end));
     text.remove_prefix(std::min(text.size(), end + 1));
     return found;
   };

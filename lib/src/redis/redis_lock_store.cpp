@@ -60,8 +60,8 @@ static_assert(script_constant(line_script, "time_to_confirm") ==
 static_assert(script_constant(line_script, "time_to_answer") ==
               line_rules::time_to_answer.count() * 1'000);
 static_assert(script_constant(line_script, "most_questions") == line_rules::most_questions * 1'000);
-static_assert(script_constant(line_script, "overtake") ==
-              static_cast<long>(line_rules::overtake * 1'000 + 0.5));
+static_assert(static_cast<double>(script_constant(line_script, "overtake")) / 1'000 ==
+              line_rules::overtake);
 
 // They send the same messages, too.
 static_assert(publishes(line_script, LockMessage::Type::granted));
@@ -197,8 +197,8 @@ AcquireOutcome RedisLockStore::contend(const AcquireRequest& request, Attempt at
 
 void RedisLockStore::renew(std::span<LockRenewal> renewals, milliseconds timeout) {
   struct Texts {
-    Texts(const LockRenewal& renewal, std::string value_, milliseconds linger)
-        : value(std::move(value_)), ttl(renewal.ttl.count()), px((renewal.ttl + linger).count()) {
+    Texts(const LockRenewal& renewal, std::string text, milliseconds linger)
+        : value(std::move(text)), ttl(renewal.ttl.count()), px((renewal.ttl + linger).count()) {
       if (renewal.kind == LockKind::exclusive) {
         lock = LockKeys::lock_key(renewal.name);
       } else {

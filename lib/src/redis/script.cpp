@@ -37,6 +37,7 @@ void reload_and_repeat(RedisLink& link, std::span<const ScriptCall> calls,
     }
   }
   std::vector<std::array<std::string_view, 3>> loads;
+  loads.reserve(scripts.size());
   for (const EmbeddedText* script : scripts) loads.push_back({"SCRIPT", "LOAD", script->text});
 
   std::vector<RedisCommand> commands(loads.begin(), loads.end());

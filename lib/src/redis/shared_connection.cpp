@@ -43,7 +43,7 @@ void SharedConnection::Failure::raise() const {
   throw ServerRefused(reason, what);
 }
 
-SharedConnection::SharedConnection(RedisUri uri, milliseconds connect_timeout)
+SharedConnection::SharedConnection(const RedisUri& uri, milliseconds connect_timeout)
     : connection_(uri, connect_timeout),
       where_(uri.display()),
       backoff_(first_pause, longest_pause) {}

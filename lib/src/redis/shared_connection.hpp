@@ -29,7 +29,7 @@ class SharedConnection {
  public:
   using milliseconds = std::chrono::milliseconds;
 
-  SharedConnection(RedisUri uri, milliseconds connect_timeout);
+  SharedConnection(const RedisUri& uri, milliseconds connect_timeout);
 
   /// See RedisLink::pipeline().
   std::vector<RedisReply> execute(std::span<const RedisCommand> commands, milliseconds timeout);

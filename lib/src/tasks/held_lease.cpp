@@ -15,6 +15,7 @@ void check_not_handed_over(LeaseStage stage, const LeaseKey& key, const char* wh
 }
 
 LeaseLost lease_lost(const LeaseKey& key, const std::string& worker) {
+  // NOLINTNEXTLINE(modernize-return-braced-init-list): the constructor is explicit
   return LeaseLost("task " + std::to_string(key.id.value) + " is no longer leased by " + worker +
                    " (version " + std::to_string(key.version.value) + ")");
 }

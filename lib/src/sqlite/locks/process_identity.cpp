@@ -1,7 +1,7 @@
 #include "sqlite/locks/process_identity.hpp"
 
-#include <signal.h>
 #include <unistd.h>
+#include <csignal>
 
 #include <array>
 #include <cerrno>

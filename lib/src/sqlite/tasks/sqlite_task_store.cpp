@@ -35,9 +35,8 @@ OpenOptions open_options(const TaskQueueOptions& options) {
           .durability = Durability::power_failure};
 }
 
-SqliteTaskStore::SqliteTaskStore(std::shared_ptr<Database> database,
-                                 const TaskQueueOptions& options)
-    : database_(std::move(database)), options_(options) {}
+SqliteTaskStore::SqliteTaskStore(std::shared_ptr<Database> database, TaskQueueOptions options)
+    : database_(std::move(database)), options_(std::move(options)) {}
 
 std::unique_ptr<TaskListener> SqliteTaskStore::listen() const {
   return std::make_unique<SqliteTaskListener>(database_);

@@ -22,7 +22,7 @@ OpenOptions open_options(const TaskQueueOptions& options);
 /// files that are named like those of sql/sqlite/tasks.
 class SqliteTaskStore : public TaskStore {
  public:
-  SqliteTaskStore(std::shared_ptr<Database> database, const TaskQueueOptions& options);
+  SqliteTaskStore(std::shared_ptr<Database> database, TaskQueueOptions options);
 
   // enqueue.cpp
   std::vector<Enqueued> enqueue(std::span<const NewTask> tasks) override;

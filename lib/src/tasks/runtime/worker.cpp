@@ -73,7 +73,7 @@ void Worker::on(std::string type, TaskHandler handler, HandlerOptions options) {
   }
   const auto keep =
       options.retention ? QueueCore::keep_by(*options.retention) : state_->core->keep();
-  kinds.push_back({std::move(type), std::move(handler), std::move(options), keep});
+  kinds.push_back({std::move(type), std::move(handler), options, keep});
 }
 
 void Worker::run(const std::stop_token& stop) {
