@@ -25,7 +25,7 @@ void render(const std::string& payload, const std::stop_token&) {
 void charge_under_a_lock(const std::string& uri) {
   leasehold::LockClient locks{uri};  // redis://127.0.0.1:6379, or sqlite:locks.db
   if (auto lock = locks.acquire("invoice:42", {.ttl = 30s, .wait = 5s})) {
-    charge(42, lock->token());                         // store it: a smaller token is refused
+    charge(42, lock->token());                         // store the token, and refuse smaller ones
     if (lock->lost().stop_requested()) roll_back(42);  // a std::stop_token that fires on loss
   }                                                    // released here
 }
@@ -49,7 +49,7 @@ void send(const std::string& payload) {
 }
 
 void without_a_server() {
-  leasehold::LockClient locks{"sqlite::memory:"};  // in a unit test: milliseconds
+  leasehold::LockClient locks{"sqlite::memory:"};  // for a unit test; takes milliseconds
   leasehold::TaskQueue tasks{"sqlite::memory:"};   // or sqlite:jobs.db, for one machine
   tasks.enqueue({.type = "mail", .payload = R"({"to":"you"})"});
   leasehold::Worker worker{tasks, {.concurrency = 2}};

@@ -1,5 +1,5 @@
 -- release: gives back an exclusive lock of the caller that nobody waits for. It is lean and tried
--- first; leave does the rest.
+-- first; hand_over does the rest.
 --
 -- KEYS[1] lock, KEYS[2] line: see include/line.lua
 -- ARGV[1] held  how the lock's value begins if it is the caller's: its owner, '='

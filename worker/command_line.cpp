@@ -73,6 +73,7 @@ class Flags {
     add_flag("--check-config", check_config_, "Print the configuration and exit");
     add_flag("--once", once_, "Run one round for each queue and exit");
     add_flag("--version", version_, "Print the version and exit");
+    // Every other flag is a row of common/settings.cpp.
     for (const Setting& setting : common::settings()) {
       const std::string key(setting.key);
       app_.add_option("--" + key, values_[key], help_of(setting))

@@ -1,7 +1,7 @@
 -- Leasing tasks that are due, alone or together with completions.
 
 -- name: lease
--- Leases tasks that are due. Function lease() in migration 1 explains how.
+-- Leases tasks that are due. The function lease() in sql/migrations/0001_tasks.sql picks the rows.
 --   $1 worker   $2 duration in ms   $3 limit for each type   $4 limit for all   $5 types
 --   $6 $7 $8 the floor of each type: rank, run_at in µs, id
 -- Reply: the tasks, with columns in the order of to_leased_task() in lib/src/postgres/rows.cpp.

@@ -2,13 +2,12 @@
 
 #include <algorithm>
 #include <chrono>
-#include <condition_variable>
-#include <mutex>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "leasehold/locks.hpp"
+#include "support/thread_safety.hpp"
 #include "tests/support/signal.hpp"
 
 namespace leasehold::testing {
@@ -26,7 +25,7 @@ class EventRecorder final : public LockObserver {
 
   void on_lock_event(const LockEvent& event) noexcept override {
     {
-      const std::lock_guard guard(mutex_);
+      const ThreadLock guard(mutex_);
       entries_.push_back(
           {event.type, std::string(event.name), event.token, event.elapsed, event.reason});
     }
@@ -36,17 +35,19 @@ class EventRecorder final : public LockObserver {
   /// Whether `type` has happened at least `times` times, to `name` if given.
   [[nodiscard]] bool wait_for(LockEventType type, std::size_t times = 1,
                               std::string_view name = {}) const {
-    std::unique_lock guard(mutex_);
-    return changed_.wait_for(guard, patience, [&] { return count_now(type, name) >= times; });
+    ThreadLock guard(mutex_);
+    const auto happened = [&]()
+                              LEASEHOLD_REQUIRES(mutex_) { return count_now(type, name) >= times; };
+    return changed_.wait_for(guard, patience, happened);
   }
 
   std::size_t count(LockEventType type, std::string_view name = {}) const {
-    const std::lock_guard guard(mutex_);
+    const ThreadLock guard(mutex_);
     return count_now(type, name);
   }
 
   std::vector<Entry> entries() const {
-    const std::lock_guard guard(mutex_);
+    const ThreadLock guard(mutex_);
     return entries_;
   }
 
@@ -58,16 +59,17 @@ class EventRecorder final : public LockObserver {
   }
 
  private:
-  std::size_t count_now(LockEventType type, std::string_view name) const {
+  std::size_t count_now(LockEventType type, std::string_view name) const
+      LEASEHOLD_REQUIRES(mutex_) {
     return static_cast<std::size_t>(
         std::count_if(entries_.begin(), entries_.end(), [&](const Entry& entry) {
           return entry.type == type && (name.empty() || entry.name == name);
         }));
   }
 
-  mutable std::mutex mutex_;
-  mutable std::condition_variable changed_;
-  std::vector<Entry> entries_;  // protected by mutex_
+  mutable ThreadMutex mutex_;
+  mutable ThreadCondition changed_;
+  std::vector<Entry> entries_ LEASEHOLD_GUARDED_BY(mutex_);
 };
 
 }  // namespace leasehold::testing

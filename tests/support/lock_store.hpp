@@ -171,7 +171,7 @@ class LockStoreUnderTest {
     if (kind_ == StoreKind::sqlite_file) std::filesystem::remove(file());
     if (kind_ == StoreKind::sqlite_memory) {
       database_->write([](sqlite::Transaction& transaction) {
-        transaction.execute(remove_claims);
+        transaction.execute(remove_parties);
         transaction.execute(remove_tokens);
       });
     }
@@ -209,29 +209,30 @@ class LockStoreUnderTest {
   static constexpr EmbeddedText no_table{"0001_none", "", "SELECT 1"};
   static constexpr std::array no_tables{&no_table};
   static constexpr EmbeddedText holders{
-      "", "", "SELECT count(*) FROM lock_claims WHERE name = ?1 AND state <> 'waiting'"};
+      "", "", "SELECT count(*) FROM lock_parties WHERE name = ?1 AND state <> 'waiting'"};
   static constexpr EmbeddedText waiters{
-      "", "", "SELECT count(*) FROM lock_claims WHERE name = ?1 AND state = 'waiting'"};
+      "", "", "SELECT count(*) FROM lock_parties WHERE name = ?1 AND state = 'waiting'"};
   static constexpr EmbeddedText tokens{"", "", "SELECT count(*) FROM lock_tokens WHERE name = ?1"};
   static constexpr EmbeddedText permit_count{"", "",
                                              "SELECT permits FROM lock_tokens WHERE name = ?1"};
   static constexpr EmbeddedText everything{
       "", "",
-      "SELECT (SELECT count(*) FROM lock_claims WHERE substr(name, 1, length(?1)) = ?1)"
+      "SELECT (SELECT count(*) FROM lock_parties WHERE substr(name, 1, length(?1)) = ?1)"
       "     + (SELECT count(*) FROM lock_tokens WHERE substr(name, 1, length(?1)) = ?1"
       "        AND (permits IS NOT NULL OR place IS NOT NULL))"};
-  static constexpr EmbeddedText shorten{"", "",
-                                        "UPDATE lock_claims SET ends = ends - ?2, gone = gone - ?2 "
-                                        "WHERE name = ?1 AND state = 'held'"};
+  static constexpr EmbeddedText shorten{
+      "", "",
+      "UPDATE lock_parties SET ends = ends - ?2, gone = gone - ?2 "
+      "WHERE name = ?1 AND state = 'held'"};
   static constexpr EmbeddedText remove_holders{
-      "", "", "DELETE FROM lock_claims WHERE name = ?1 AND state <> 'waiting'"};
+      "", "", "DELETE FROM lock_parties WHERE name = ?1 AND state <> 'waiting'"};
   static constexpr EmbeddedText remove_token{"", "", "DELETE FROM lock_tokens WHERE name = ?1"};
-  static constexpr EmbeddedText remove_claims{"", "", "DELETE FROM lock_claims"};
+  static constexpr EmbeddedText remove_parties{"", "", "DELETE FROM lock_parties"};
   static constexpr EmbeddedText remove_tokens{"", "", "DELETE FROM lock_tokens"};
   static constexpr EmbeddedText remove_others{
-      "", "", "DELETE FROM lock_claims WHERE name <> ?1 OR state <> 'held'"};
+      "", "", "DELETE FROM lock_parties WHERE name <> ?1 OR state <> 'held'"};
   static constexpr EmbeddedText occupy{
-      "", "", "UPDATE lock_claims SET owner = ?2, client = '' WHERE name = ?1"};
+      "", "", "UPDATE lock_parties SET owner = ?2, client = '' WHERE name = ?1"};
 
   template <const EmbeddedText& sql>
   std::int64_t number(const std::string& name) const {

@@ -5,18 +5,17 @@
 
 #include <algorithm>
 #include <chrono>
-#include <condition_variable>
 #include <cstdint>
 #include <exception>
 #include <functional>
 #include <iostream>
-#include <mutex>
 #include <stop_token>
 #include <thread>
 #include <utility>
 #include <vector>
 
 #include "leasehold/locks.hpp"
+#include "support/thread_safety.hpp"
 #include "tests/support/eventually.hpp"
 #include "tests/support/test_namespace.hpp"
 
@@ -74,7 +73,7 @@ class StallWatch {
   explicit StallWatch(
       std::chrono::milliseconds limit, std::function<void()> ask = [] {})
       : limit_(limit), thread_([this, ask = std::move(ask)](const std::stop_token& stop) {
-          std::unique_lock guard(mutex_);
+          ThreadLock guard(mutex_);
           while (!stop.stop_requested()) {
             guard.unlock();
             try {
@@ -90,20 +89,20 @@ class StallWatch {
 
   /// Whether it has stood still for longer than the limit.
   bool starved() {
-    const std::lock_guard guard(mutex_);
+    const ThreadLock guard(mutex_);
     note();  // perhaps it still does
     return longest_ > limit_;
   }
 
   /// For how long it has stood still altogether, in stalls that are longer than the limit.
   Clock::duration time_lost() {
-    const std::lock_guard guard(mutex_);
+    const ThreadLock guard(mutex_);
     note();
     return lost_;
   }
 
  private:
-  void note() {
+  void note() LEASEHOLD_REQUIRES(mutex_) {
     const auto now = Clock::now();
     longest_ = std::max(longest_, now - last_);
     if (now - last_ > limit_) lost_ += now - last_;
@@ -111,12 +110,12 @@ class StallWatch {
   }
 
   const std::chrono::milliseconds limit_;
-  std::mutex mutex_;
-  std::condition_variable_any woken_;
-  Clock::time_point last_ = Clock::now();  // protected by mutex_
-  Clock::duration longest_{0};             // protected by mutex_
-  Clock::duration lost_{0};                // protected by mutex_
-  std::jthread thread_;                    // the last: it uses the others
+  ThreadMutex mutex_;
+  StoppableCondition woken_;
+  Clock::time_point last_ LEASEHOLD_GUARDED_BY(mutex_) = Clock::now();
+  Clock::duration longest_ LEASEHOLD_GUARDED_BY(mutex_){0};
+  Clock::duration lost_ LEASEHOLD_GUARDED_BY(mutex_){0};
+  std::jthread thread_;  // last, because it uses the others
 };
 
 /// For a scenario that fails if this process gets no time for longer than the limit.

@@ -50,7 +50,8 @@ struct LockRecord {
   std::map<std::string, std::string> metadata;  ///< see LockOptions::metadata
   FencingToken token;                           ///< 0 if it is not known
   std::chrono::system_clock::time_point acquired_at;
-  std::chrono::system_clock::time_point heartbeat_at;  ///< the last one; the grant is the first
+  std::chrono::system_clock::time_point
+      heartbeat_at;  ///< of the last heartbeat; the grant is the first
   std::uint64_t renewals = 0;
   std::chrono::milliseconds ttl{0};
   std::chrono::milliseconds age{0};            ///< since acquired_at
@@ -83,7 +84,7 @@ enum class Heartbeat {
 };
 
 enum class Reentry {
-  refused,  ///< a lock that this runner already holds is busy, as it is for everybody else
+  refused,  ///< the lock counts as busy even for the runner that holds it
   allowed,  ///< handles share the grant and its token; releasing the last handle releases the lock
 };
 
@@ -113,15 +114,15 @@ struct LockLoss {
 struct LockOptions {
   // ---- What you get
 
-  /// The lock expires this long after its holder has crashed: so long do others have to wait.
+  /// The lock expires at most this long after its holder crashes; until then others wait.
   /// 20 ms to 24 h. Shorter costs more heartbeats. Default 30 s.
   std::chrono::milliseconds ttl{30'000};
 
   /// The lock is lost (LossReason::max_hold) after this time, so that a stuck holder does not keep
-  /// it for ever. 0 means no limit. Default 0.
+  /// it forever. 0 means no limit. Default 0.
   std::chrono::milliseconds max_hold{0};
 
-  /// Whether this runner can acquire a lock again that it already holds. Default: refused.
+  /// Whether this runner can acquire a lock that it already holds. Default: refused.
   Reentry reentry = Reentry::refused;
 
   /// Shown to everybody who asks who holds the lock. At most 4 KiB in all. Default: empty.
@@ -158,8 +159,8 @@ struct LockOptions {
   /// How long a holder must be silent before OnConflict::steal_stale takes its lock. A holder that
   /// has missed fewer than two of its own heartbeats is never considered silent. The old holder is
   /// told at once, if it can be reached, and its token is outranked. Only exclusive locks can be
-  /// stolen. Costs up to one look at the lock per second, and ten per second shortly before the
-  /// holder counts as silent. Default 5 s.
+  /// stolen. Costs a look at the lock each time the holder may have fallen silent: about one per
+  /// second, and ten per second shortly before. Default 5 s.
   std::chrono::milliseconds steal_after{5'000};
 
   /// A waiter with a higher priority overtakes others in the line, within bounds: for each step of
@@ -273,7 +274,7 @@ enum class RefusalReason {
 struct Refusal {
   RefusalReason reason = RefusalReason::busy;
   std::optional<LockRecord> holder;          ///< at the last attempt; none if there was no attempt
-  std::chrono::milliseconds retry_after{0};  ///< an earlier attempt is hardly worthwhile
+  std::chrono::milliseconds retry_after{0};  ///< how long to wait before trying again
   int retries = 0;                           ///< attempts after the first one
 };
 
@@ -296,7 +297,7 @@ class BasicAcquisition {
   Held& value() & { return held_.value(); }
   Held&& value() && { return std::move(held_).value(); }
 
-  /// Why there is no lock. All its fields are empty if there is one.
+  /// Why there is no lock. Meaningless if there is one.
   const Refusal& refusal() const noexcept { return refusal_; }
 
  private:

@@ -42,8 +42,8 @@ struct LockClientOptions {
   std::chrono::milliseconds keep_stale_records{3'600'000};
 
   /// How long the store remembers the token counter of a lock, counted from the first grant
-  /// (SQLite: from the last). A counter that was forgotten starts again from the store's clock in
-  /// µs, which is above all earlier tokens unless that clock was set back by more than this time.
+  /// (SQLite: from the last). A forgotten counter restarts from the store's clock in µs. That is
+  /// above all earlier tokens, unless the clock was set back by more than this time.
   /// Costs about 100 bytes for each lock name used within this time. Default 1 h.
   std::chrono::milliseconds keep_counters{3'600'000};
 
@@ -55,23 +55,24 @@ struct LockClientOptions {
 };
 
 /// Named locks in one Redis, or on this machine in SQLite: in a file or in memory. A client is
-/// cheap to use, but has three to five threads and three connections: make one for the whole
-/// process.
+/// cheap to use, but has three threads (up to four more when needed) and three connections: make
+/// one for the whole process.
 ///
 /// Lock names are 1 to 512 bytes without control characters or braces.
 /// Thread safety: every member may be called from any thread. Locks may outlive their client.
 class LEASEHOLD_API LockClient {
  public:
-  /// For example LockClient{"redis://127.0.0.1:6379"}. The first call connects, not this one.
+  /// For example LockClient{"redis://127.0.0.1:6379"}. The constructor does not connect; the first
+  /// call does.
   ///
   /// Three forms need no server: "sqlite:PATH" is a file that the processes of this machine share
   /// (not over a network); "sqlite::memory:" belongs to this client alone; "sqlite::memory:NAME" is
-  /// shared by all clients of this process that use the same name. These are opened here: throws
-  /// ServerRefused or Unavailable if that fails. The machine's monotonic clock decides when a lock
-  /// in SQLite expires. See docs/locks.md.
+  /// shared by all clients of this process that use the same name. The constructor opens
+  /// these, and throws ServerRefused or Unavailable if it cannot. The machine's monotonic clock
+  /// decides when a lock in SQLite expires. See docs/locks.md.
   explicit LockClient(std::string_view uri, LockClientOptions options = {});
 
-  /// Uses a link of your own. Of `options.redis` only command_timeout counts then: a heartbeat
+  /// Uses a link of your own. Then only command_timeout is used from `options.redis`: a heartbeat
   /// never waits longer than that for its reply.
   explicit LockClient(std::shared_ptr<RedisLink> link, LockClientOptions options = {});
 

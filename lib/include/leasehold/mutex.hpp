@@ -1,8 +1,7 @@
 #pragma once
 
 #include <chrono>
-#include <condition_variable>
-#include <mutex>
+#include <memory>
 #include <optional>
 #include <string>
 
@@ -30,6 +29,7 @@ class LEASEHOLD_API Mutex {
 
   Mutex(const Mutex&) = delete;
   Mutex& operator=(const Mutex&) = delete;
+  ~Mutex();
 
   /// Waits for as long as it takes, also while the store is unavailable. Throws what
   /// LockClient::acquire() throws.
@@ -57,16 +57,15 @@ class LEASEHOLD_API Mutex {
   std::stop_token lost() const noexcept { return held_->lost(); }
 
  private:
+  class Gate;  // lets one thread of this process through at a time
+
   bool acquire(std::chrono::milliseconds wait);
 
   LockClient& client_;
   const std::string name_;
   const LockOptions options_;
-
-  std::mutex mutex_;
-  std::condition_variable unlocked_;
-  bool taken_ = false;        // by a thread of this process; protected by mutex_
-  std::optional<Lock> held_;  // belongs to the thread that set taken_
+  const std::unique_ptr<Gate> gate_;
+  std::optional<Lock> held_;  // belongs to the thread that passed the gate
 };
 
 }  // namespace leasehold::inline v0

@@ -1,11 +1,8 @@
 #pragma once
 
 #include <chrono>
-#include <condition_variable>
-#include <mutex>
-#include <optional>
+#include <memory>
 #include <string>
-#include <vector>
 
 #include "leasehold/export.hpp"
 #include "leasehold/lock_client.hpp"
@@ -30,6 +27,7 @@ class LEASEHOLD_API SharedMutex {
 
   SharedMutex(const SharedMutex&) = delete;
   SharedMutex& operator=(const SharedMutex&) = delete;
+  ~SharedMutex();
 
   void lock() { acquire(LockOptions::forever); }
   bool try_lock() { return acquire(std::chrono::milliseconds{0}); }
@@ -57,24 +55,14 @@ class LEASEHOLD_API SharedMutex {
   }
 
  private:
+  class Gate;  // lets readers or one writer of this process through, and keeps their locks
+
   bool acquire(std::chrono::milliseconds wait);
   bool acquire_shared(std::chrono::milliseconds wait);
-  void leave_gate_as_writer() noexcept;
-  void leave_gate_as_reader() noexcept;
 
   SharedLock lock_;
   const LockOptions options_;
-
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  // All of these are protected by mutex_.
-  bool writer_ = false;  // a thread of this process writes, or asks the store to
-  int waiting_writers_ = 0;
-  int waiting_readers_ = 0;
-  int readers_first_ = 0;  // waiting readers that come in before the next writer
-  int readers_ = 0;        // threads of this process that read, or ask the store to
-  std::optional<Lock> write_lock_;
-  std::vector<Lock> read_locks_;
+  const std::unique_ptr<Gate> gate_;
 };
 
 }  // namespace leasehold::inline v0

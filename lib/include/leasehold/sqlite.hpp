@@ -16,7 +16,7 @@ struct sqlite3;  // from <sqlite3.h>, which you need only for SQL of your own
 
 namespace leasehold::inline v0 {
 
-// Work in a transaction of your own, for queues in SQLite (`sqlite:…`): its effects and our
+// Work in a transaction of your own, for queues in SQLite (`sqlite:…`): your changes and our
 // bookkeeping are committed together or not at all. There are two ways:
 //
 //     transact(queue, [&](sqlite3* db) {           // on the queue's connection
@@ -31,14 +31,15 @@ namespace leasehold::inline v0 {
 //
 // Your own connection must have the queue's file as its main database (an attached one is not
 // enough: SQLite commits several files one after the other) and must have begun a transaction.
-// Anything else is an InvalidArgument. Begin it with BEGIN IMMEDIATE: SQLite refuses to let a
-// transaction write after it has read something that another one has changed since. A queue in
-// memory has no second connection: use transact().
+// Anything else is an InvalidArgument. Begin it with BEGIN IMMEDIATE: otherwise SQLite
+// refuses its first write if another transaction has changed the database since it began to read. A
+// queue in memory has no second connection: use transact().
 //
 // SQLite allows one writer at a time. While the transaction is open, all other writers of the file
 // wait, including the renewals of this very worker. Keep it much shorter than a lease.
 //
-// All functions throw our own exceptions, and Unavailable if another connection blocks them. For
+// All functions throw the exceptions of leasehold/errors.hpp: Unavailable if another connection
+// blocks them. For
 // queues in PostgreSQL, leasehold/postgres.hpp has the same functions.
 
 /// Runs `work` in one immediate transaction on the queue's own connection and commits it. If `work`
@@ -48,8 +49,8 @@ namespace leasehold::inline v0 {
 /// must not commit or roll back, and must not keep the pointer. Calls that would wait for this very
 /// transaction are refused (InvalidArgument): those of the queue and its leases, or taking a lock
 /// in the same database. Other threads that make such calls wait. A Lock whose destructor runs
-/// inside is released afterwards. transact() of another database may be nested, if all threads nest
-/// them in the same order.
+/// inside is released afterwards. A transact() on another database may be nested inside, provided
+/// that every thread nests the databases in the same order.
 LEASEHOLD_API void transact(TaskQueue& queue, const std::function<void(sqlite3*)>& work);
 
 /// Adds a task when the transaction commits.
@@ -58,7 +59,7 @@ LEASEHOLD_API std::vector<Enqueued> enqueue_in(sqlite3* transaction, TaskQueue& 
                                                std::span<const NewTask> tasks);
 
 /// Completes a task when the transaction commits. Throws LeaseLost if the lease is gone: let the
-/// transaction roll back, and none of it has happened.
+/// transaction roll back, so that none of it happens.
 ///
 /// Afterwards the handle no longer writes to its task, not even in its destructor. If the
 /// transaction was rolled back, call fail() or release(), or let the lease expire.

@@ -30,11 +30,11 @@ class QueueCore;  // internal
 /// What happens to completed tasks.
 class Retention {
  public:
-  /// They are deleted when they are completed. This is the cheapest. Their results are not stored,
-  /// and they cannot be looked up afterwards.
+  /// They are deleted when they are completed. This is the cheapest choice. Their results are not
+  /// stored, and they cannot be looked up afterwards.
   static Retention delete_at_once() { return Retention{Kind::none, {}}; }
-  /// They are kept until remove_finished(), which the daemon calls too, finds them this old.
-  /// 0 to 10 years.
+  /// They are kept for this long; then remove_finished() deletes them. leaseholdd has a setting of
+  /// its own. 0 to 10 years.
   static Retention keep_for(std::chrono::milliseconds time) { return Retention{Kind::time, time}; }
   static Retention keep_forever() { return Retention{Kind::ever, {}}; }
 
@@ -64,7 +64,7 @@ struct TaskQueueOptions {
   PostgresOptions postgres;  ///< used for postgresql://…
   SqliteOptions sqlite;      ///< used for sqlite:…
 
-  /// Names the worker in leases whose LeaseRequest names none. Default:
+  /// The name of the worker for a LeaseRequest that gives none. Default:
   /// RunnerId::of_this_process().
   std::optional<RunnerId> runner;
 
@@ -104,8 +104,8 @@ struct LeaseRequest {
   /// The most tasks to lease, 1 to 10,000. Default 1.
   std::size_t limit = 1;
 
-  /// How long the lease lasts unless it is extended, 100 ms to 24 h. So long do the tasks wait if
-  /// this worker crashes. Default 30 s.
+  /// How long the lease lasts unless it is extended, 100 ms to 24 h. If this worker
+  /// crashes, its tasks wait this long. Default 30 s.
   std::chrono::milliseconds duration{30'000};
 
   /// Names the worker: 1 to 256 bytes of UTF-8 without control characters. Default: the runner of
@@ -212,11 +212,12 @@ class LEASEHOLD_API TaskQueue {
   /// For PostgreSQL: TaskQueue{"postgresql://localhost/app"}, or libpq's key=value form. The first
   /// call connects.
   ///
-  /// For SQLite: TaskQueue{"sqlite:tasks.db"} is a file. TaskQueue{"sqlite::memory:"} is memory of
-  /// this queue's own, and gone with it. TaskQueue{"sqlite::memory:name"} is shared by all queues
-  /// of this process with that name, and gone with the last of them. The constructor opens the
-  /// database, and throws ServerRefused if the file belongs to another program, is read-only, or
-  /// was created by a newer Leasehold. A child of fork() must not use its parent's queue.
+  /// For SQLite: TaskQueue{"sqlite:tasks.db"} is a file. TaskQueue{"sqlite::memory:"} is
+  /// private to this queue and disappears with it. TaskQueue{"sqlite::memory:name"} is shared by
+  /// all queues of this process with that name, and disappears with the last of them. The
+  /// constructor opens the database, and throws ServerRefused if the file belongs to another
+  /// program, is read-only, or was created by a newer Leasehold. A child of fork() must not use its
+  /// parent's queue.
   explicit TaskQueue(std::string_view uri, TaskQueueOptions options = {});
 
   TaskQueue(TaskQueue&&) noexcept;
@@ -241,7 +242,7 @@ class LEASEHOLD_API TaskQueue {
   ///
   /// In a long queue, a task that comes back to a place before those just leased (recovered,
   /// released, or committed late) can be passed over for about 10 ms, or for up to 5 s while
-  /// another transaction stays open for long. It is never passed over by tasks of a lower priority.
+  /// there is a long-running transaction. It is never passed over by tasks of a lower priority.
   std::vector<TaskLease> lease(const LeaseRequest& request);
 
   /// Renews all leases in one statement, except for those that were given to complete_in(). Returns

@@ -48,8 +48,8 @@ using TaskHandler = std::function<void(Task&)>;
 /// How the tasks of one type are handled.
 struct HandlerOptions {
   /// The most tasks of this type that the worker holds at a time, including those leased ahead.
-  /// 1 to 10,000. All types with a limit together cost an additional statement whenever the worker
-  /// looks for tasks. Default: no limit.
+  /// 1 to 10,000. If any type has a limit, each look for tasks costs one more statement, however
+  /// many types have one. Default: no limit.
   std::optional<std::size_t> limit;
 
   /// How long a handler may run, 1 ms to 10 years. After that its stop token fires and the attempt
@@ -117,10 +117,10 @@ struct WorkerOptions {
 ///     worker.run(stop);
 ///
 /// In addition to its handler threads, a worker has one thread that leases, one that renews all
-/// leases, one that writes outcomes (completions of a few milliseconds in one statement), and one
-/// that listens. It shares the queue's connections with the application, except for renewals. A
-/// task keeps its place and its lease until the store has acknowledged its outcome. While the store
-/// is unreachable, outcomes are kept and written later.
+/// leases, one that writes outcomes (all completions of the last few milliseconds in one
+/// statement), and one that listens. It shares the queue's connections with the application, except
+/// for renewals. A task keeps its place and its lease until the store has acknowledged its outcome.
+/// While the store is unreachable, outcomes are kept and written later.
 ///
 /// Thread safety: stop_now() and stats() may be called from any thread, the others from one thread
 /// at a time.

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "support/trust.hpp"
+#include "support/trust_margin.hpp"
 
 namespace leasehold::inline v0 {
 namespace {

@@ -302,8 +302,8 @@ void KeepAlive::verify(const Batch& batch) {
   }
 }
 
-Ownership KeepAlive::apply(const std::shared_ptr<Grant>& grant, const LockRenewal& renewal,
-                           TimePoint sent) {
+Ownership KeepAlive::apply_renewal(const std::shared_ptr<Grant>& grant, const LockRenewal& renewal,
+                                   TimePoint sent) {
   switch (renewal.result) {
     case RenewalResult::renewed:
       grant->renewed(renewal, sent);
@@ -328,7 +328,7 @@ Ownership KeepAlive::apply(const std::shared_ptr<Grant>& grant, const LockRenewa
 Ownership KeepAlive::apply_heartbeat(const std::shared_ptr<Grant>& grant,
                                      const LockRenewal& renewal, TimePoint sent,
                                      std::string_view what) {
-  const Ownership ownership = apply(grant, renewal, sent);
+  const Ownership ownership = apply_renewal(grant, renewal, sent);
   const auto record = [&](LockEventType type) {
     telemetry_.record({.type = type, .name = grant->name(), .token = grant->token()});
   };

@@ -43,7 +43,8 @@ class KeepAlive {
 
   /// Applies what the store answered to a renewal that was sent at `sent`: trust lasts longer, or
   /// the loss is announced, or nothing is known. Heartbeats, extend() and downgrade() all end here.
-  Ownership apply(const std::shared_ptr<Grant>& grant, const LockRenewal& renewal, TimePoint sent);
+  Ownership apply_renewal(const std::shared_ptr<Grant>& grant, const LockRenewal& renewal,
+                          TimePoint sent);
 
   /// The same for a heartbeat, sent by us or by hand, which is counted. `what` names it in the log.
   Ownership apply_heartbeat(const std::shared_ptr<Grant>& grant, const LockRenewal& renewal,

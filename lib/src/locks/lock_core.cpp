@@ -199,7 +199,7 @@ Ownership LockCore::downgrade(const std::shared_ptr<Grant>& grant) {
   } else {
     grant->cancel_downgrade();  // the answer is about the exclusive grant: it is believed
   }
-  return keep_alive.apply(grant, renewal, sent);
+  return keep_alive.apply_renewal(grant, renewal, sent);
 }
 
 Ownership LockCore::extend(const std::shared_ptr<Grant>& grant) {

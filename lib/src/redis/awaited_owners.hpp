@@ -9,8 +9,9 @@
 
 namespace leasehold::inline v0::redis {
 
-/// Owners whose locks others are known to wait for, or whose locks only leave.lua can give back. A
-/// hint: the release of an owner that is missing here costs one round trip more. Thread-safe.
+/// Owners whose locks others are known to wait for, or whose locks only hand_over.lua can give
+/// back. A hint: the release of an owner that is missing here costs one round trip more.
+/// Thread-safe.
 class AwaitedOwners {
  public:
   void add(std::string_view owner) {

@@ -90,8 +90,8 @@ StoredLock to_stored_lock_in_detail(std::string_view name, const RedisReply& rep
   const ServerView view = to_view(parts.at(1), parts.at(2), parts.at(3), parts.at(4));
   const auto& shared = parts.at(7).elements;
   for (std::size_t i = 0; i + 2 < shared.size(); i += 3) {
-    const milliseconds lease_end{static_cast<std::int64_t>(to_token(shared[i + 2]).value)};
-    lock.record.holders.push_back(read_shared_holder(name, shared[i + 1].text, lease_end, view));
+    const milliseconds grant_end{static_cast<std::int64_t>(to_token(shared[i + 2]).value)};
+    lock.record.holders.push_back(read_shared_holder(name, shared[i + 1].text, grant_end, view));
   }
   for (const RedisReply& waiter : parts.at(8).elements) {
     lock.record.waiters.push_back(read_waiter(waiter.text));

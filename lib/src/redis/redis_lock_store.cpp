@@ -269,7 +269,7 @@ ReleaseResult RedisLockStore::release(std::string_view name, std::string_view ow
     const auto reply = run_script(*link_, {lua::release, {keys.lock(), keys.line()}, {held}});
     if (reply.type == RedisReply::Type::integer) return ReleaseResult::released;
   }
-  return to_release_result(run_script(*link_, {lua::leave, keys.all(), {owner}}));
+  return to_release_result(run_script(*link_, {lua::hand_over, keys.all(), {owner}}));
 }
 
 std::vector<ReleaseResult> RedisLockStore::release_all(std::span<const GrantId> grants) {
@@ -278,7 +278,7 @@ std::vector<ReleaseResult> RedisLockStore::release_all(std::span<const GrantId> 
   calls.reserve(grants.size());
   for (const GrantId& grant : grants) {
     awaited_.take(grant.owner);
-    calls.emplace_back(lua::leave, keys.emplace_back(grant.name).all(), Words{grant.owner});
+    calls.emplace_back(lua::hand_over, keys.emplace_back(grant.name).all(), Words{grant.owner});
   }
   std::vector<ReleaseResult> results;
   results.reserve(grants.size());

@@ -55,17 +55,18 @@ class LEASEHOLD_SCOPED_CAPABILITY ThreadLock {
   void unlock() LEASEHOLD_RELEASE() { lock_.unlock(); }
 
  private:
-  friend class ThreadCondition;
-  friend class StoppableCondition;
+  template <class Variable>
+  friend class BasicCondition;
   std::unique_lock<std::mutex> lock_;
 };
 
-/// A std::condition_variable for a ThreadMutex. Predicates that read guarded members say so:
+/// A condition variable for a ThreadMutex. Predicates that read guarded members say so:
 /// `[this]() LEASEHOLD_REQUIRES(mutex_) { return ready_; }`.
 ///
 /// The members that call a predicate are unchecked: they hold the lock that it asks for, but clang
 /// cannot tell that the caller's mutex is the one inside of `lock`.
-class ThreadCondition {
+template <class Variable>
+class BasicCondition {
  public:
   void notify_one() noexcept { changed_.notify_one(); }
   void notify_all() noexcept { changed_.notify_all(); }
@@ -83,45 +84,35 @@ class ThreadCondition {
     return changed_.wait_until(lock.lock_, when, std::move(predicate));
   }
 
- private:
-  std::condition_variable changed_;
+ protected:
+  static std::unique_lock<std::mutex>& inner(ThreadLock& lock) { return lock.lock_; }
+
+  Variable changed_;
 };
 
-/// The same for waits that a stop token ends. It costs more than a ThreadCondition.
-class StoppableCondition {
+using ThreadCondition = BasicCondition<std::condition_variable>;
+
+/// A condition whose waits can also be ended by a stop token. It costs more than a ThreadCondition.
+class StoppableCondition : public BasicCondition<std::condition_variable_any> {
  public:
-  void notify_one() noexcept { changed_.notify_one(); }
-  void notify_all() noexcept { changed_.notify_all(); }
+  using BasicCondition::wait;
+  using BasicCondition::wait_for;
+  using BasicCondition::wait_until;
 
   template <class Predicate>
-  void wait(ThreadLock& lock, Predicate predicate) LEASEHOLD_UNCHECKED {
-    changed_.wait(lock.lock_, std::move(predicate));
-  }
-  template <class Predicate>
   bool wait(ThreadLock& lock, std::stop_token stop, Predicate predicate) LEASEHOLD_UNCHECKED {
-    return changed_.wait(lock.lock_, std::move(stop), std::move(predicate));
-  }
-  template <class Time, class Predicate>
-  bool wait_for(ThreadLock& lock, Time time, Predicate predicate) LEASEHOLD_UNCHECKED {
-    return changed_.wait_for(lock.lock_, time, std::move(predicate));
+    return changed_.wait(inner(lock), std::move(stop), std::move(predicate));
   }
   template <class Time, class Predicate>
   bool wait_for(ThreadLock& lock, std::stop_token stop, Time time,
                 Predicate predicate) LEASEHOLD_UNCHECKED {
-    return changed_.wait_for(lock.lock_, std::move(stop), time, std::move(predicate));
-  }
-  template <class TimePoint, class Predicate>
-  bool wait_until(ThreadLock& lock, TimePoint when, Predicate predicate) LEASEHOLD_UNCHECKED {
-    return changed_.wait_until(lock.lock_, when, std::move(predicate));
+    return changed_.wait_for(inner(lock), std::move(stop), time, std::move(predicate));
   }
   template <class TimePoint, class Predicate>
   bool wait_until(ThreadLock& lock, std::stop_token stop, TimePoint when,
                   Predicate predicate) LEASEHOLD_UNCHECKED {
-    return changed_.wait_until(lock.lock_, std::move(stop), when, std::move(predicate));
+    return changed_.wait_until(inner(lock), std::move(stop), when, std::move(predicate));
   }
-
- private:
-  std::condition_variable_any changed_;
 };
 
 }  // namespace leasehold::inline v0

@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "leasehold/errors.hpp"
-#include "support/trust.hpp"
+#include "support/trust_margin.hpp"
 #include "tasks/task_store.hpp"
 
 namespace leasehold::inline v0 {

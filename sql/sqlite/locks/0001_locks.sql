@@ -3,7 +3,7 @@
 
 -- Holders, offers and waiters. The row of a holder that has expired stays until `gone`, so that the next
 -- holder learns of it.
-CREATE TABLE lock_claims (
+CREATE TABLE lock_parties (
   name        TEXT    NOT NULL,
   -- held; granted: an offer, until it is confirmed; waiting. In alphabetical order, so that state < 'waiting'
   -- finds those who have the lock. With OR, because for an IN list SQLite sets up a table in every INSERT and
@@ -34,7 +34,7 @@ CREATE TABLE lock_claims (
 ) WITHOUT ROWID;
 
 -- Partial, so that a lock that nobody waits for costs nothing here.
-CREATE INDEX lock_line ON lock_claims (name, score, owner) WHERE state = 'waiting';
+CREATE INDEX lock_line ON lock_parties (name, score, owner) WHERE state = 'waiting';
 
 -- What is remembered about a name.
 CREATE TABLE lock_tokens (

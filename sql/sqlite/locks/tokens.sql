@@ -9,7 +9,7 @@ SELECT token, permits, place FROM lock_tokens WHERE name = ?1
 -- One row with the latest token, or NULL, if nobody has the lock or waits for it; otherwise no row.
 --   ?1 name
 SELECT (SELECT token FROM lock_tokens WHERE name = ?1)
-WHERE NOT EXISTS (SELECT 1 FROM lock_claims WHERE name = ?1)
+WHERE NOT EXISTS (SELECT 1 FROM lock_parties WHERE name = ?1)
 
 -- name: first_token
 -- Remembers the token of a new name.
@@ -34,5 +34,5 @@ INSERT INTO lock_tokens (name, place) VALUES (?1, ?2) ON CONFLICT (name) DO UPDA
 --   ?1 name
 UPDATE lock_tokens SET permits = NULL, place = NULL
 WHERE name = ?1 AND (permits IS NOT NULL OR place IS NOT NULL)
-  AND NOT EXISTS (SELECT 1 FROM lock_claims
+  AND NOT EXISTS (SELECT 1 FROM lock_parties
                   WHERE name = ?1 AND (state <> 'held' OR kind <> 'x'))

@@ -13,11 +13,11 @@
 #include <cstdlib>
 #include <iostream>
 #include <map>
-#include <mutex>
 #include <sstream>
 #include <string>
 #include <thread>
 
+#include "support/thread_safety.hpp"
 #include "tests/support/lock_clients.hpp"
 #include "tests/support/signal.hpp"
 
@@ -25,11 +25,11 @@ using namespace leasehold;
 
 namespace {
 
-std::mutex mutex;
-std::map<std::string, Lock> held;  // protected by mutex
+ThreadMutex mutex;
+std::map<std::string, Lock> held LEASEHOLD_GUARDED_BY(mutex);
 
 void say(const std::string& line) {
-  const std::lock_guard guard(mutex);
+  const ThreadLock guard(mutex);
   std::cout << line << std::endl;
 }
 
@@ -49,14 +49,14 @@ void acquire(LockClient& client, const std::string& id, const std::string& name,
   if (pass) {
     lock.release();
   } else {
-    const std::lock_guard guard(mutex);
+    const ThreadLock guard(mutex);
     held.insert_or_assign(id, std::move(lock));
   }
   say(line);
 }
 
 Lock take(const std::string& id) {
-  const std::lock_guard guard(mutex);
+  const ThreadLock guard(mutex);
   return std::move(held.extract(id).mapped());
 }
 

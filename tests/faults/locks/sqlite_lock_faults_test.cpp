@@ -103,7 +103,7 @@ TEST_F(SqliteLockFaultsTest, WhoStaysInTheWayIsWaitedForAsLongAsTheOptionsSay) {
 }
 
 // Also when it is time to clean up: that waits for nobody.
-TEST_F(SqliteLockFaultsTest, WhoStaysInTheWayIsWaitedForOnceAndNotForTheSweepToo) {
+TEST_F(SqliteLockFaultsTest, WhoStaysInTheWayIsWaitedForOnceAndNotForTheCleanupToo) {
   constexpr auto timeout = 1'050ms;  // longer than from one cleanup to the next
   auto options = as_new_runner();
   options.sqlite.timeout = timeout;
@@ -124,7 +124,7 @@ TEST_F(SqliteLockFaultsTest, WhoStaysInTheWayIsWaitedForOnceAndNotForTheSweepToo
 
 // The client of a grant that was not confirmed is dead or frozen: none of its waiters holds up the
 // line, whoever finds out.
-TEST_F(SqliteLockFaultsTest, SweepEvictsTheClientOfAGrantThatWasNotConfirmed) {
+TEST_F(SqliteLockFaultsTest, CleanupEvictsTheClientOfAGrantThatWasNotConfirmed) {
   const auto make_store = [&] {
     return std::make_unique<sqlite::SqliteLockStore>(
         *sqlite::parse_sqlite_uri(uri),
@@ -145,7 +145,7 @@ TEST_F(SqliteLockFaultsTest, SweepEvictsTheClientOfAGrantThatWasNotConfirmed) {
     ASSERT_TRUE(std::holds_alternative<Conflict>(frozen->acquire(waiting)));
   }
   EXPECT_EQ(living->release("lock", holder), ReleaseResult::released);
-  ask(*peek(uri), "UPDATE lock_claims SET ends = 0, gone = 0 WHERE state = 'granted'");
+  ask(*peek(uri), "UPDATE lock_parties SET ends = 0, gone = 0 WHERE state = 'granted'");
   // Whoever uses locks cleans up once a second.
   EXPECT_TRUE(eventually(
       [&] {

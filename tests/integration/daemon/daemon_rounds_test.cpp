@@ -25,7 +25,7 @@ ON_STORES(ServerRoundsTest, StoreKind::postgres);
 class FileRoundsTest : public DaemonFixture {};
 ON_STORES(FileRoundsTest, StoreKind::sqlite_file);
 
-TEST_P(DaemonRoundsTest, ExpiredLeasesAreTakenBackWithinTheSweepIntervalAndASecond) {
+TEST_P(DaemonRoundsTest, ExpiredLeasesAreTakenBackWithinTheRoundIntervalAndASecond) {
   std::optional<PostgresCanary> canary;
   if (in_postgres()) canary.emplace(uri());
   StallWatch stalls{100ms};

@@ -131,7 +131,7 @@ TEST_P(FencingTokenTest, IsForgottenInTheEndAndStillGrows) {
     LockClient brief{store.uri(), options};
     const FencingToken before = brief.acquire("lock")->token();
     EXPECT_TRUE(store.has_token("lock"));
-    // Embedded, it is those who use locks that sweep up.
+    // Embedded, the users of locks clean up.
     EXPECT_TRUE(eventually(
         [&] {
           if (!store.is_redis()) brief.acquire("another");

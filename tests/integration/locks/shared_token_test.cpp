@@ -49,7 +49,7 @@ TEST_F(RedisSharedTokenTest, TheCounterOutlivesTheReaders) {
 
 TEST_P(SharedTokenTest, WhoComesLaterDoesNotOutrankTheReaders) {
   const Lock first = lock.read({.ttl = 60s}).value();
-  // As long as tokens are remembered, and a bit: then whoever uses locks sweeps up.
+  // As long as tokens are remembered, and a bit: then the users of locks clean up.
   ASSERT_TRUE(eventually(
       [&] {
         client.acquire("another");

@@ -23,7 +23,8 @@ namespace leasehold::inline v0::sqlite {
 struct Schema {
   std::string_view kind;                            ///< "locks" or "tasks"
   std::span<const EmbeddedText* const> migrations;  ///< 0001_….sql and so on, in order
-  /// A script that ends the leases of an earlier boot. In it :now stands for ms since this boot.
+  /// A script that ends the grants or leases of an earlier boot. In it :now stands for ms since
+  /// this boot.
   const EmbeddedText* on_new_boot = nullptr;
 };
 

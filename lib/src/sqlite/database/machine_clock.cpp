@@ -28,7 +28,7 @@ const std::string& boot_id() {
   static const std::string id = [] {
     constexpr auto path = "/proc/sys/kernel/random/boot_id";
     std::string line;
-    // Without it a lease of before the last start could not be told from one of today.
+    // Without it, a grant or lease from before the last boot would look like a new one.
     if (!std::getline(std::ifstream(path), line) || line.empty()) {
       throw Unavailable(std::string("cannot read ") + path + ", which embedded stores need");
     }

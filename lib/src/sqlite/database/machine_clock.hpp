@@ -7,13 +7,13 @@
 
 namespace leasehold::inline v0::sqlite {
 
-// SQLite has no server whose clock could judge. What all processes of a machine share, and nobody
-// can set, is the time since the kernel was started: leases are judged by it. It means nothing
-// after a new start, which the boot id tells: by then every holder is dead.
+// SQLite has no server whose clock could decide when grants and leases expire. The clock here is
+// the time since the kernel was started: all processes of a machine share it, and nobody can set
+// it. It means nothing after a reboot, which the boot id shows; no holder survives a reboot.
 //
-// It stands still while the machine sleeps, as std::chrono::steady_clock does, by which a holder
-// counts how long it may trust its lease. With a clock that goes on, a machine that wakes up could
-// have a holder that still trusts its lease and another process that has seen it end.
+// It stands still while the machine sleeps. So does std::chrono::steady_clock, by which a holder
+// counts how long it may trust its grant or lease. If only this clock went on, a machine that wakes
+// up could have a holder that still trusts its grant and another process that has seen it end.
 
 /// Since the machine was started, sleep not counted.
 LEASEHOLD_INTERNAL_API std::chrono::milliseconds since_boot();

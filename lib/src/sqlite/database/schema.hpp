@@ -12,8 +12,8 @@ LEASEHOLD_INTERNAL_API int version_of(const EmbeddedText& migration);
 /// nothing.
 void check_ours(Connection& connection, const OpenOptions& options, const std::string& where);
 
-/// Makes or updates the tables of a kind of store, and ends the leases of an earlier boot. Returns
-/// the version of the tables that were there, 0 for none.
+/// Makes or updates the tables of a kind of store, and ends the grants or leases of an earlier
+/// boot. Returns the version of the tables that were there, 0 for none.
 int install(Connection& connection, const OpenOptions& options, const std::string& where);
 
 }  // namespace leasehold::inline v0::sqlite

@@ -1,4 +1,4 @@
--- leave: gives back what the caller has, a grant, an offer or a place in the line, and offers the lock
+-- hand_over: gives back what the caller has, a grant, an offer or a place in the line, and offers the lock
 -- to the next in line. Repeating it is safe.
 --
 -- KEYS as in include/line.lua
