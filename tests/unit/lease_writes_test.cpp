@@ -245,6 +245,15 @@ TEST_F(LeaseWritesTest, AReleaseInDoubtThatIsRefusedHasDoneWhatWasWanted) {
             (Results{WriteResult::accepted, WriteResult::accepted}));
 }
 
+TEST_F(LeaseWritesTest, AReleaseThatIsRefusedAfterACompletionInDoubtIsStale) {
+  store.plan = {Fate::reply_lost};
+  EXPECT_TRUE(complete(LostReply::report).error);
+  HeldLease* const leases[] = {&first, &second};
+  EXPECT_EQ(writes(LostReply::repeat).release(leases, std::nullopt).each,
+            (Results{WriteResult::stale, WriteResult::stale}))
+      << "the tasks are completed, not free for others";
+}
+
 TEST_F(LeaseWritesTest, AFailureInDoubtIsRecognisedByItsError) {
   store.plan = {Fate::reply_lost};
   const auto ours = writes(LostReply::repeat).fail(first, {"boom", std::nullopt});

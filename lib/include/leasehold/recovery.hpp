@@ -40,7 +40,7 @@ struct RecoveryReport {
   std::vector<RecoveredTask> tasks;
   std::size_t requeued = 0;  ///< of these, tasks that are pending again
   std::size_t dead = 0;      ///< and tasks that are dead
-  std::size_t batches = 0;   ///< statements
+  std::size_t batches = 0;   ///< statements that recovered something
 };
 
 /// Takes back the leases of crashed workers. A task whose lease has expired becomes pending again

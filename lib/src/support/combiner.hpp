@@ -126,9 +126,9 @@ class Combiner {
 
   /// If the server refuses the call because of one item, the others must not suffer.
   void run(std::span<Ticket* const> tickets) {
-    std::vector<Item*> items;
-    for (Ticket* ticket : tickets) items.push_back(ticket->item);
     try {
+      std::vector<Item*> items;
+      for (Ticket* ticket : tickets) items.push_back(ticket->item);
       call_(items);
     } catch (const ServerRefused&) {
       if (tickets.size() == 1) {

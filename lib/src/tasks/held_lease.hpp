@@ -37,6 +37,8 @@ struct HeldLease {
 
   /// The reply to a write that ends the lease was lost: it may have been executed.
   bool in_doubt = false;
+  /// That write was a release.
+  bool release_in_doubt = false;
 
   /// The task was handed over to a transaction of its handler, which may have been committed.
   bool perhaps_completed = false;

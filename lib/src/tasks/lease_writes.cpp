@@ -173,9 +173,16 @@ WriteResults LeaseWrites::release(std::span<HeldLease* const> leases,
                                   std::optional<milliseconds> delay) {
   const auto keys = keys_of(leases);
   WriteResults results{std::vector(leases.size(), WriteResult::undecided), nullptr};
+  const auto write = [&] {
+    try {
+      return store_.release(keys, delay);
+    } catch (const OutcomeUnknown&) {
+      for (HeldLease* lease : leases) lease->release_in_doubt = true;
+      throw;
+    }
+  };
   try {
-    const Accepted accepted(
-        keys, once_or_twice("release", leases, [&] { return store_.release(keys, delay); }));
+    const Accepted accepted(keys, once_or_twice("release", leases, write));
     results.each = results_of(leases, accepted);
   } catch (const Error&) {
     results.error = std::current_exception();
@@ -184,7 +191,7 @@ WriteResults LeaseWrites::release(std::span<HeldLease* const> leases,
   // No look-up: either the first attempt released the task, or it was not ours any more. Both ways
   // it is free for others, as was wanted.
   for (std::size_t i = 0; i < leases.size(); ++i) {
-    if (leases[i]->in_doubt) results.each[i] = WriteResult::accepted;
+    if (leases[i]->release_in_doubt) results.each[i] = WriteResult::accepted;
   }
   telemetry_.released.add(number_accepted(results.each));
   return results;

@@ -44,7 +44,6 @@ class WorkerRun {
   using Clock = TaskBoard::Clock;
 
   void handle(const std::stop_token& stop);
-  [[noreturn]] void refuse(const TaskRunPtr& run);
   TaskOutcome call_handler(const TaskRunPtr& run);
   TaskOutcome failure(const TaskRun& run, std::string_view error) const;
   void listen(const std::stop_token& stop);
