@@ -86,7 +86,9 @@ class BasicCondition {
 
  protected:
   static std::unique_lock<std::mutex>& inner(ThreadLock& lock) { return lock.lock_; }
+  Variable& variable() { return changed_; }
 
+ private:
   Variable changed_;
 };
 
@@ -101,17 +103,17 @@ class StoppableCondition : public BasicCondition<std::condition_variable_any> {
 
   template <class Predicate>
   bool wait(ThreadLock& lock, std::stop_token stop, Predicate predicate) LEASEHOLD_UNCHECKED {
-    return changed_.wait(inner(lock), std::move(stop), std::move(predicate));
+    return variable().wait(inner(lock), std::move(stop), std::move(predicate));
   }
   template <class Time, class Predicate>
   bool wait_for(ThreadLock& lock, std::stop_token stop, Time time,
                 Predicate predicate) LEASEHOLD_UNCHECKED {
-    return changed_.wait_for(inner(lock), std::move(stop), time, std::move(predicate));
+    return variable().wait_for(inner(lock), std::move(stop), time, std::move(predicate));
   }
   template <class TimePoint, class Predicate>
   bool wait_until(ThreadLock& lock, std::stop_token stop, TimePoint when,
                   Predicate predicate) LEASEHOLD_UNCHECKED {
-    return changed_.wait_until(inner(lock), std::move(stop), when, std::move(predicate));
+    return variable().wait_until(inner(lock), std::move(stop), when, std::move(predicate));
   }
 };
 
