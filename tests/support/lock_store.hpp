@@ -15,6 +15,7 @@
 #include "tests/support/event_recorder.hpp"
 #include "tests/support/eventually.hpp"
 #include "tests/support/lock_clients.hpp"
+#include "tests/support/pause_process.hpp"
 #include "tests/support/redis_keys.hpp"
 #include "tests/support/shared_servers.hpp"
 #include "tests/support/signal.hpp"
@@ -91,6 +92,13 @@ class LockStoreUnderTest {
     return std::chrono::system_clock::time_point{
         std::chrono::seconds{std::stoll(time.elements.at(0).string)} +
         std::chrono::microseconds{std::stoll(time.elements.at(1).string)}};
+  }
+
+  /// Pauses a process that uses this store, so that others can still use it.
+  void pause(Process& process) const {
+    if (kind_ == StoreKind::sqlite_file)
+      return pause_outside_transactions(process, file().string());
+    process.pause();
   }
 
   /// What somebody might do from outside.

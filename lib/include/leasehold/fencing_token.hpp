@@ -6,14 +6,14 @@
 
 namespace leasehold::inline v0 {
 
-/// A number that grows with every grant of a lock.
+/// A number that grows with every exclusive grant of a lock.
 ///
 /// Every lock with a time limit has a gap: a holder that was paused may write after the lock went
 /// to somebody else. To close it, send the token with each write, and let whatever the lock
 /// protects refuse a token that is smaller than one it has seen.
 ///
-/// Tokens do not go back even if Redis loses all its data. They do if Redis continues with *older*
-/// data: a replica or a copy that missed the latest grants.
+/// Tokens keep growing even if Redis loses all its data. They can repeat if Redis continues with
+/// *older* data: a replica or a copy that missed the latest grants.
 struct FencingToken {
   std::uint64_t value = 0;
 

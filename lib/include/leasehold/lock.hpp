@@ -159,8 +159,8 @@ struct LockOptions {
   /// How long a holder must be silent before OnConflict::steal_stale takes its lock. A holder that
   /// has missed fewer than two of its own heartbeats is never considered silent. The old holder is
   /// told at once, if it can be reached, and its token is outranked. Only exclusive locks can be
-  /// stolen. Costs a look at the lock each time the holder may have fallen silent: about one per
-  /// second, and ten per second shortly before. Default 5 s.
+  /// stolen. The waiter has to look at the lock: about once a second, and ten times a second
+  /// shortly before the holder counts as silent. Default 5 s.
   std::chrono::milliseconds steal_after{5'000};
 
   /// A waiter with a higher priority overtakes others in the line, within bounds: for each step of
@@ -179,7 +179,7 @@ enum class Ownership {
 };
 
 enum class Release {
-  done,      ///< it was held and is free now
+  done,      ///< it was held, and this handle has given it up
   was_lost,  ///< it was not held any more
   unknown,   ///< the store did not answer: retried in the background; free at the latest after the
              ///< ttl

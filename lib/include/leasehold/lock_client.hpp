@@ -55,8 +55,8 @@ struct LockClientOptions {
 };
 
 /// Named locks in one Redis, or on this machine in SQLite: in a file or in memory. A client is
-/// cheap to use, but has three threads (up to four more when needed) and three connections: make
-/// one for the whole process.
+/// cheap to use, but has three threads (up to four more when needed) and up to three connections:
+/// make one for the whole process.
 ///
 /// Lock names are 1 to 512 bytes without control characters or braces.
 /// Thread safety: every member may be called from any thread. Locks may outlive their client.
@@ -72,8 +72,8 @@ class LEASEHOLD_API LockClient {
   /// decides when a lock in SQLite expires. See docs/locks.md.
   explicit LockClient(std::string_view uri, LockClientOptions options = {});
 
-  /// Uses a link of your own. Then only command_timeout is used from `options.redis`: a heartbeat
-  /// never waits longer than that for its reply.
+  /// Uses a link of your own. Of `options.redis` only command_timeout is then used: it limits how
+  /// long a heartbeat waits for its reply.
   explicit LockClient(std::shared_ptr<RedisLink> link, LockClientOptions options = {});
 
   LockClient(LockClient&&) noexcept;

@@ -54,7 +54,7 @@ class Retention {
 
 /// Whether enqueue() notifies waiting workers. In PostgreSQL this is one NOTIFY per call, on the
 /// channel named like the schema. Commits that notify wait for each other on a lock of the whole
-/// server, which becomes noticeable at some thousand single enqueues per second.
+/// server, which becomes noticeable at a few thousand single enqueues per second.
 enum class Notify {
   on,
   off,  ///< workers find new tasks by polling only
@@ -196,17 +196,17 @@ struct Removal {
 /// created when they are missing.
 ///
 /// SQLite allows one writer at a time, and every call is one transaction; where "one statement" is
-/// mentioned below, it means that transaction. SQLite has no clock of its own: leases expire by the
-/// time since the machine was started, so that setting its clock cannot give a task to two workers,
-/// while `run_at` and retention use the time of day. See docs/tasks.md.
+/// mentioned below, it means that transaction. SQLite has no clock of its own. Leases expire by the
+/// time since the machine was started, so setting the time of day cannot give a task to two
+/// workers. `run_at` and retention do use the time of day. See docs/tasks.md.
 ///
 /// Thread safety: every member may be called from any thread. Leases may outlive their queue.
 ///
 /// Every member may throw InvalidArgument, Unavailable (it did not happen: the store is
 /// unreachable), OutcomeUnknown (it may have happened: the connection was lost before the reply)
 /// and ServerRefused. Deadlocks and serialization failures are retried a few times. A lost
-/// connection is established again by the next call. If that fails, calls throw Unavailable at once
-/// for a pause that grows from 50 ms to 2 s.
+/// connection is established again by the next call. If that fails, there is a pause, which grows
+/// from 50 ms to 2 s, during which calls throw Unavailable without trying.
 class LEASEHOLD_API TaskQueue {
  public:
   /// For PostgreSQL: TaskQueue{"postgresql://localhost/app"}, or libpq's key=value form. The first
@@ -241,8 +241,8 @@ class LEASEHOLD_API TaskQueue {
   /// tasks that came back. If one of these fails, the tasks leased before it are returned.
   ///
   /// In a long queue, a task that comes back to a place before those just leased (recovered,
-  /// released, or committed late) can be passed over for about 10 ms, or for up to 5 s while
-  /// there is a long-running transaction. It is never passed over by tasks of a lower priority.
+  /// released, or committed late) can be passed over for about 10 ms, or for up to 5 s while there
+  /// is a long-running transaction. Tasks of a lower priority are never leased before it.
   std::vector<TaskLease> lease(const LeaseRequest& request);
 
   /// Renews all leases in one statement, except for those that were given to complete_in(). Returns

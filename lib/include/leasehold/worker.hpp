@@ -59,16 +59,16 @@ struct HandlerOptions {
   /// Whether and when failed tasks are retried. Default: by the policy of the queue.
   Retry retry = Retry::by_policy();
 
-  /// Whether completed tasks of this type are deleted at once or kept. How long they are kept is
-  /// the same for all types: remove_finished() or leaseholdd decides it. Default: as
+  /// Whether completed tasks of this type are deleted at once or kept. The time in keep_for() has
+  /// no effect here: remove_finished() or leaseholdd decides it for all types. Default: as
   /// TaskQueueOptions::retention says.
   std::optional<Retention> retention;
 };
 
 /// How a worker learns of new tasks, in addition to polling.
 enum class WakeUp {
-  /// By notifications: in PostgreSQL with LISTEN, which costs one more connection. If they do not
-  /// arrive, tasks only start later.
+  /// By notifications: in PostgreSQL with LISTEN, which costs one more connection. A notification
+  /// that is lost only delays a task.
   listen,
   /// By polling alone. For PgBouncer in transaction mode, which does not support LISTEN.
   poll,
@@ -91,8 +91,8 @@ struct WorkerOptions {
 
   /// How often to look for tasks: after `poll_min` if there were some recently, then less and less
   /// often, up to `poll_max`. Each pause is shortened by a random share of up to one half. 1 ms to
-  /// 1 h. An idle worker costs the store one query per `poll_max`. Tasks that become due later are
-  /// found by polling only. Defaults: 20 ms and 1 s.
+  /// 1 h. An idle worker costs the store one to two queries per `poll_max`. Tasks whose `run_at`
+  /// was in the future are found by polling only. Defaults: 20 ms and 1 s.
   std::chrono::milliseconds poll_min{20};
   std::chrono::milliseconds poll_max{1'000};
 

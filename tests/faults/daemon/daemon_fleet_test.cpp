@@ -13,6 +13,7 @@
 #include "harness/temp_dir.hpp"
 #include "tests/support/eventually.hpp"
 #include "tests/support/leaseholdd.hpp"
+#include "tests/support/pause_process.hpp"
 #include "tests/support/postgres_canary.hpp"
 #include "tests/support/sqlite_connection.hpp"
 #include "tests/support/task_store.hpp"
@@ -100,13 +101,7 @@ class DaemonFleetTest : public ::testing::TestWithParam<StoreKind> {
   void pause_one_past_its_leases() {
     std::rotate(workers.begin(), workers.begin() + 1, workers.end());  // not the next to be killed
     Process& worker = *workers.back();
-    worker.pause();
-    // Nobody could take anything back while it keeps the file locked.
-    while (!in_postgres() && !can_write()) {
-      worker.resume();
-      std::this_thread::sleep_for(1ms);
-      worker.pause();
-    }
+    pause(worker);
     // What it was just completing when it was paused stays locked until its transaction ends.
     const std::string its =
         "(SELECT 1 FROM leasehold.tasks WHERE state = 'leased' AND leased_by LIKE '%\\_" +
@@ -116,12 +111,9 @@ class DaemonFleetTest : public ::testing::TestWithParam<StoreKind> {
     worker.resume();
   }
 
-  /// Whether the file is not locked by one who stands still.
-  bool can_write() const {
-    const auto connection = connect_to(path());
-    sqlite3_busy_timeout(connection.get(), 1'000);
-    return sqlite3_exec(connection.get(), "BEGIN IMMEDIATE; ROLLBACK", nullptr, nullptr, nullptr) ==
-           SQLITE_OK;
+  void pause(Process& process) const {
+    if (in_postgres()) return process.pause();
+    pause_outside_transactions(process, path());
   }
 
   // A file is synced for each effect.
@@ -155,7 +147,7 @@ TEST_P(DaemonFleetTest, EveryEffectExactlyOnceWhateverDies) {
   };
 
   kill_until([&] { return kills >= 5 && count("ledger") > tasks / 10; });
-  daemons[0]->process().pause();
+  pause(daemons[0]->process());
   pause_one_past_its_leases();
 
   kill_until([&] { return kills >= 10 && count("ledger") > tasks / 4; });

@@ -244,7 +244,7 @@ TEST_P(LockLineProcessTest, StoppedProcessAtTheHeadDelaysTheLineOnceAndComesBack
     for (const auto& id : ids) join(frozen, id);
     join(living, "f");
     join(living, "g");
-    frozen.process.pause();
+    store.pause(frozen.process);
     const auto released = Clock::now();
     lock.release();
     EXPECT_EQ(living.read_grant().id, "f");
@@ -304,7 +304,7 @@ TEST_P(LockLineProcessTest, StoppedWriterInTheLineKeepsReadersOutForAMomentOnlyA
   join(frozen, "writer");
   auto late = read_in_background();
   ASSERT_TRUE(in_line(2));
-  frozen.process.pause();
+  store.pause(frozen.process);
   const auto paused = Clock::now();
   Lock beside = late.get().value();
   EXPECT_LT(Clock::now() - paused, 6s + stalls.time_lost());  // about 2 s
@@ -347,7 +347,7 @@ TEST_P(LockLineProcessTest, StoppedReaderOrPermitInTheLineDelaysAWriterOnceAndCo
     join_as(kind, frozen, "a");
     join_as(kind, frozen, "b");
     join(living, "writer");
-    frozen.process.pause();
+    store.pause(frozen.process);
     lock.release();
     EXPECT_EQ(living.read_grant().id, "writer");
     EXPECT_EQ(line_length(client, name), 0U);
@@ -368,7 +368,7 @@ TEST_P(LockLineProcessTest, WaiterThatDoesNotTakeItsGrantCountsAsEvicted) {
   join(frozen, "a");
   Waiter next{client, name, {.wait = patience}};
   ASSERT_TRUE(eventually([&] { return line_length(client, name) == 2; }, patience));
-  frozen.process.pause();
+  store.pause(frozen.process);
   lock.release();
   next.release();
   EXPECT_TRUE(has_evicted());
@@ -383,7 +383,7 @@ TEST_P(LockLineProcessTest, StoppedProcessWithoutOthersGetsTheLockWhenItGoesOn) 
   Lock lock = hold();
   join(frozen, "a");
   join(frozen, "b");
-  frozen.process.pause();
+  store.pause(frozen.process);
   lock.release();
   // Its claim has lapsed: the lock is nobody's.
   ASSERT_TRUE(eventually([&] { return !client.status(name); }, patience));
@@ -404,7 +404,7 @@ TEST_P(LockLineProcessTest, NobodyGetsPastAStoppedWaiterWhileItsTurnLasts) {
       Peer& waiter = peer();
       Lock lock = hold();
       join(waiter, "waiter");
-      waiter.process.pause();
+      store.pause(waiter.process);
       store.shorten_lease(name, 60s);
       ASSERT_EQ(client.status(name)->state, LockState::stale);
       const auto newcomer = client.acquire(
@@ -435,7 +435,7 @@ TEST_P(LockLineProcessTest, ForceTakesALockThatNobodyHoldsFromThoseWhoWait) {
   Peer& waiter = peer();
   Lock lock = hold();
   join(waiter, "waiter");
-  waiter.process.pause();
+  store.pause(waiter.process);
   store.shorten_lease(name, 60s);
   ASSERT_EQ(client.status(name)->state, LockState::stale);
   client.acquire(name, {.wait = 0ms, .on_conflict = OnConflict::force}).value().release();
@@ -486,7 +486,7 @@ TEST_P(LockLineProcessTest, UncleanEndIsStillReportedIfTheNextInLineIsStoppedToo
   EXPECT_EQ(holder.read_grant().id, "h");
   join(frozen, "a");
   join(living, "b");
-  frozen.process.pause();
+  store.pause(frozen.process);
   kill(holder);
   const auto grant = living.read_grant();
   EXPECT_EQ(grant.id, "b");
@@ -505,7 +505,7 @@ TEST_P(LockLineProcessTest, UncleanEndIsStillReportedIfAStoppedReaderWasNextInLi
   EXPECT_EQ(holder.read_grant().id, "h");
   join_as("read", frozen, "a");
   join(living, "b");
-  frozen.process.pause();
+  store.pause(frozen.process);
   kill(holder);
   store.shorten_lease(name, 60s);
   const auto grant = living.read_grant();
@@ -525,8 +525,8 @@ TEST_P(LockLineProcessTest, UncleanEndIsNotReportedToAWaiterWhoseGrantWasTakenBy
   EXPECT_EQ(holder.read_grant().id, "h");
   join(first, "a");
   join(second, "b");
-  first.process.pause();
-  second.process.pause();
+  store.pause(first.process);
+  store.pause(second.process);
   kill(holder);
   store.shorten_lease(name, 60s);
   EXPECT_FALSE(client.acquire(name, {.on_conflict = OnConflict::fail_fast}));  // it is a's turn
@@ -565,7 +565,7 @@ TEST_P(LockLineProcessTest, StoppedHolderLosesTheLockToTheNextInLine) {
   const auto granted = holder.read_grant();
   Waiter next{client, name, {.wait = patience}};
   ASSERT_TRUE(eventually([&] { return line_length(client, name) == 1; }, patience));
-  holder.process.pause();
+  store.pause(holder.process);
   EXPECT_GT(next.lock().token(), granted.token);
   EXPECT_EQ(next.lock().took_over_from()->runner, holder.runner);
   holder.process.resume();

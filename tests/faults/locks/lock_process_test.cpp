@@ -86,7 +86,7 @@ TEST_P(LockProcessTest, EndOfAProcessReleases) {
 TEST_P(LockProcessTest, HolderThatStoodStillKnowsThatItLostTheLock) {
   Holder holder{store, name, 2'000ms};
   EXPECT_EQ(holder.ask("valid"), "valid");
-  holder.process.pause();
+  store.pause(holder.process);
   Lock lock = client.acquire(name, {.wait = patience}).value();
   EXPECT_EQ(lock.took_over_from()->runner, holder.runner);
   EXPECT_GT(lock.token(), holder.token);
@@ -106,7 +106,7 @@ TEST_P(LockProcessTest, HolderThatStoodStillKnowsThatItLostTheLock) {
 
 TEST_P(LockProcessTest, ReleaseOfAHolderThatStoodStillDoesNotHurtTheNext) {
   Holder holder{store, name, 500ms};
-  holder.process.pause();
+  store.pause(holder.process);
   Lock lock = client.acquire(name, {.wait = patience}).value();
   EXPECT_TRUE(holder.process.write_line("release"));
   holder.process.resume();
@@ -116,7 +116,7 @@ TEST_P(LockProcessTest, ReleaseOfAHolderThatStoodStillDoesNotHurtTheNext) {
 
 TEST_P(LockProcessTest, HolderThatStoodStillWhileNobodyCameLostItAllTheSame) {
   Holder holder{store, name, 300ms};
-  holder.process.pause();
+  store.pause(holder.process);
   ASSERT_TRUE(eventually([&] { return client.status(name)->state == LockState::stale; }, patience));
   EXPECT_TRUE(holder.process.write_line("valid"));
   holder.process.resume();
@@ -133,7 +133,7 @@ TEST_P(LockProcessTest, HolderThatStoodStillWhileNobodyCameLostItAllTheSame) {
 
 TEST_P(LockProcessTest, SilentHolderIsRobbedBeforeItsTtlEnds) {
   Holder holder{store, name, 30s};
-  holder.process.pause();
+  store.pause(holder.process);
   // It promised a heartbeat every 10 s: as if 20 s had passed since the last one.
   EXPECT_FALSE(client.acquire(
       name, {.wait = 0ms, .on_conflict = OnConflict::steal_stale, .steal_after = 1ms}));

@@ -11,6 +11,7 @@
 #include "harness/process.hpp"
 #include "harness/temp_dir.hpp"
 #include "tests/support/eventually.hpp"
+#include "tests/support/pause_process.hpp"
 #include "tests/support/task_store.hpp"
 #include "tests/support/test_namespace.hpp"
 #include "tests/support/together.hpp"
@@ -44,18 +45,9 @@ class WorkerProcessTest : public OnEveryTaskStore {
     EXPECT_EQ(text.find("database is locked"), std::string::npos) << text;
   }
 
-  /// Pauses a process where it does not keep the whole file locked, which is but a moment.
   void pause(Process& process) {
-    for (;;) {
-      process.pause();
-      if (in_postgres()) return;
-      try {
-        TaskQueue{uri(), {.sqlite = {.timeout = 500ms}}}.cancel(TaskId{1'000'000});
-        return;
-      } catch (const Unavailable&) {
-        process.resume();
-      }
-    }
+    if (in_postgres()) return process.pause();
+    pause_outside_transactions(process, uri().substr(std::string("sqlite:").size()));
   }
 
   TaskQueue queue{uri()};

@@ -3,15 +3,13 @@
 #include <string>
 #include <string_view>
 
-#include "support/internal_api.hpp"
-
 namespace leasehold::inline v0::sqlite {
 
 /// Identifies this process on this machine, even among those that had its pid before.
-LEASEHOLD_INTERNAL_API std::string process_identity();
+std::string process_identity();
 
 /// Whether that process has certainly ended. A process that we cannot see, such as one in another
 /// container, may be alive.
-LEASEHOLD_INTERNAL_API bool has_ended(std::string_view process_identity);
+bool has_ended(std::string_view process_identity);
 
 }  // namespace leasehold::inline v0::sqlite
