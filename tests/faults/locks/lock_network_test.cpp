@@ -174,7 +174,7 @@ std::vector<leasehold::RedisReply> error_reply(const std::string& text) {
 TEST_F(LockNetworkTest, RefusalBeforeRedisIsAwayIsNotInDoubt) {
   const auto link = std::make_shared<FailingLink>(redis.uri());
   LockClient failing{link, as_new_runner()};
-  int calls = 0;
+  std::atomic<int> calls = 0;  // the janitor calls too
   link->begin([&](int number, const auto&) {
     calls = number;
     if (number == 1) return error_reply("LOADING Redis is loading the dataset in memory");
