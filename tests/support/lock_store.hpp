@@ -95,11 +95,7 @@ class LockStoreUnderTest {
   }
 
   /// Pauses a process that uses this store, so that others can still use it.
-  void pause(Process& process) const {
-    if (kind_ == StoreKind::sqlite_file)
-      return pause_outside_transactions(process, file().string());
-    process.pause();
-  }
+  void pause(Process& process) const { pause_outside_transactions(process, uri_); }
 
   /// What somebody might do from outside.
   void delete_lock(const std::string& name) const {

@@ -101,7 +101,7 @@ class DaemonFleetTest : public ::testing::TestWithParam<StoreKind> {
   void pause_one_past_its_leases() {
     std::rotate(workers.begin(), workers.begin() + 1, workers.end());  // not the next to be killed
     Process& worker = *workers.back();
-    pause(worker);
+    pause_outside_transactions(worker, uri());
     // What it was just completing when it was paused stays locked until its transaction ends.
     const std::string its =
         "(SELECT 1 FROM leasehold.tasks WHERE state = 'leased' AND leased_by LIKE '%\\_" +
@@ -109,11 +109,6 @@ class DaemonFleetTest : public ::testing::TestWithParam<StoreKind> {
         (in_postgres() ? " FOR NO KEY UPDATE SKIP LOCKED" : "") + ") AS its";
     EXPECT_TRUE(eventually([&] { return count(its) == 0; }, fleet_patience));
     worker.resume();
-  }
-
-  void pause(Process& process) const {
-    if (in_postgres()) return process.pause();
-    pause_outside_transactions(process, path());
   }
 
   // A file is synced for each effect.
@@ -147,7 +142,7 @@ TEST_P(DaemonFleetTest, EveryEffectExactlyOnceWhateverDies) {
   };
 
   kill_until([&] { return kills >= 5 && count("ledger") > tasks / 10; });
-  pause(daemons[0]->process());
+  pause_outside_transactions(daemons[0]->process(), uri());
   pause_one_past_its_leases();
 
   kill_until([&] { return kills >= 10 && count("ledger") > tasks / 4; });

@@ -14,6 +14,7 @@
 #include "tests/support/as_ordinary_user.hpp"
 #include "tests/support/lock_store.hpp"
 #include "tests/support/message_of.hpp"
+#include "tests/support/pause_process.hpp"
 #include "tests/support/refusal_of.hpp"
 #include "tests/support/test_namespace.hpp"
 
@@ -352,6 +353,21 @@ TEST_F(SqliteLockFaultsTest, NewBootFreesAllLeasesAndRemembersWhoHeldThem) {
   LockRenewal late{.name = "lock", .owner = first_owner, .token = token, .ttl = 1h};
   store->renew({&late, 1}, patience);
   EXPECT_EQ(late.result, RenewalResult::taken);
+}
+
+// What other tests rely on when they stop a process.
+TEST(PauseProcessTest, OthersCanWriteWhileAProcessIsPaused) {
+  const TempDir dir;
+  const std::string path = (dir.path() / "locks.db").string();
+  Process busy{ProcessOptions{.argv = {program, "sqlite:" + path, "grants", "lock"},
+                              .out = Output::discard()}};
+  ASSERT_TRUE(eventually([&] { return fs::exists(path); }));
+  const auto connection = connect_to(path);
+  for (int i = 0; i < 100; ++i) {
+    pause_outside_transactions(busy, "sqlite:" + path);
+    EXPECT_TRUE(can_write(connection.get(), 0ms));
+    busy.resume();
+  }
 }
 
 }  // namespace

@@ -45,11 +45,6 @@ class WorkerProcessTest : public OnEveryTaskStore {
     EXPECT_EQ(text.find("database is locked"), std::string::npos) << text;
   }
 
-  void pause(Process& process) {
-    if (in_postgres()) return process.pause();
-    pause_outside_transactions(process, uri().substr(std::string("sqlite:").size()));
-  }
-
   TaskQueue queue{uri()};
 };
 ON_STORES_BETWEEN_PROCESSES(WorkerProcessTest);
@@ -58,7 +53,7 @@ TEST_P(WorkerProcessTest, PausedPastItsLeaseItIsToldAndItsWritesAreRefused) {
   const auto process = start({"lease=4000"});
   const auto id = queue.enqueue({.type = "watch"}).id;
   ASSERT_EQ(process->read_line(60s), "started " + std::to_string(id.value));
-  pause(*process);
+  pause_outside_transactions(*process, uri());
   Recovery recovery{queue};
   ASSERT_TRUE(eventually([&] { return recovery.run_once().requeued == 1; }, 60s));
   // Somebody else does it.
