@@ -15,14 +15,18 @@
 -- ARGV[10] priority     steps ahead in the line
 -- ARGV[11] place        the place it had before it was evicted; 0 for a new one
 -- ARGV[12] resize       yes: `limit` counts from now on; no: only if none is stored
+-- ARGV[13] until        server ms after which the caller has given up; 0: it repeats or withdraws
 --
--- Reply: {kind, token, value, pttl, s, µs, place, evicted}. Value and pttl are those of the present or
+-- Reply: {kind, token, value, pttl, s, µs, place, evicted, clients}. Clients is how many wait in line,
+-- 0 if this one does not. Value and pttl are those of the present or
 -- previous holder, s and µs the server's time. The kind is
+--   late     not granted, and nothing was done: the caller has given up
 --   busy     not granted; in the line if it joined; the token is the holder's, 0 if unknown
 --   free     granted; nobody held it
 --   handed   an offer of the line, now confirmed; value: of the holder that expired, if any
 --   mine     granted before (an earlier reply was lost)
---   adopted  taken over from the caller's own earlier incarnation, with its token
+--   adopted  taken over from the caller's own earlier incarnation: with its token, or with a new one if
+--            that may be alive
 --   stale    granted; the previous holder had expired without a release
 --   stolen   granted; the previous holder was silent
 --   forced   granted; the previous holder was alive
@@ -31,14 +35,18 @@ local value, ttl = ARGV[1], tonumber(ARGV[2])
 local kind, limit, mode, silence = ARGV[3], tonumber(ARGV[4]), ARGV[5], tonumber(ARGV[6])
 local runner, incarnation = ARGV[7], ARGV[8]
 local join, priority, place = ARGV[9], tonumber(ARGV[10]), tonumber(ARGV[11])
-local resize = ARGV[12]
+local resize, deadline = ARGV[12], tonumber(ARGV[13])
 local owner = owner_of(value)
 local px = ttl + (field(value, 'linger') or 0)
 
+if deadline > 0 and now > deadline then
+  return {'late'}
+end
 local holder, current, pttl = settle()
 
+local clients = 0
 local function reply(what, token, previous)
-  return {what, token, previous or false, pttl or -2, clock[1], clock[2], place, evicted}
+  return {what, token, previous or false, pttl or -2, clock[1], clock[2], place, evicted, clients}
 end
 
 -- An exclusive grant gets a new token, a shared one has that of the last exclusive grant.
@@ -58,7 +66,7 @@ local function write_grant()
   if kind == 'x' then
     redis.call('SET', lock, value, 'PX', px)
   else
-    add_holder(owner, '=', value, ttl)
+    add_holder(owner, string.sub(value, 33), ttl)
   end
 end
 
@@ -87,23 +95,32 @@ local function oust()
   end
 end
 
+-- Whether the exclusive holder was silent for so many ms, and has missed two of its heartbeats. One that
+-- promised none keeps its lock until its ttl ends.
+local function is_silent(ms)
+  local linger, every = field(current, 'linger'), field(current, 'every')
+  return linger and every > 0 and
+    field(current, 'ttl') + linger - pttl >= math.max(ms, 2 * every)
+end
+
 if kind == 'p' then
   redis.call(resize == 'yes' and 'HSET' or 'HSETNX', book, '#limit', limit)
 end
 
 -- Does the caller have a grant or an offer already?
-local mine = holder == 'exclusive' and owner_of(current) == owner and state_of(current)
+local own = holder == 'exclusive' and owner_of(current) == owner and string.sub(current, 33)
 if holder == 'shared' then
-  local record = redis.call('HGET', book, 'h:' .. owner)
-  mine = record and string.sub(record, 1, 1)
+  own = redis.call('HGET', book, 'h:' .. owner)
 end
+local mine = own and string.sub(own, 1, 1)
 if mine == '=' then
   local token = holders_token(kind == 'x' and current or '')
   return reply('mine', token == 0 and token_for_grant() or token)
 end
 if mine == '?' then
+  even_if_full()
   local previous
-  previous, pttl = inherit(owner)
+  previous, pttl = left_behind_in(own)
   return grant('handed', previous)
 end
 
@@ -114,6 +131,10 @@ if holder == 'exclusive' or holder == 'stale' then
     string.match(current, '"incarnation":"([^"]*)"') ~= incarnation
   local token = same_runner and state_of(current) == '=' and holders_token(current) or 0
   if kind == 'x' and token ~= 0 then
+    if holder == 'exclusive' and not is_silent(0) then
+      oust()  -- perhaps a copy of this runner on another machine, alive: it is told, and outranked
+      return grant('adopted', current)
+    end
     write_grant()
     forget_waiter(owner)
     tidy()
@@ -128,13 +149,9 @@ if mode == 'always' and holder and holder ~= 'stale' then
   end
   return grant('forced', holder == 'exclusive' and current)
 end
-if mode == 'silent' and holder == 'exclusive' and state_of(current) == '=' then
-  local linger, every = field(current, 'linger'), field(current, 'every')
-  local silent_for = linger and field(current, 'ttl') + linger - pttl
-  if silent_for and silent_for >= math.max(silence, 2 * every) then
-    oust()
-    return grant('stolen', current)
-  end
+if mode == 'silent' and holder == 'exclusive' and state_of(current) == '=' and is_silent(silence) then
+  oust()
+  return grant('stolen', current)
 end
 
 local function has_room()
@@ -166,6 +183,7 @@ end
 
 if join ~= 'no' then
   local known, latest = unpack(redis.call('HMGET', book, 'w:' .. owner, '#seq'))
+  clients = show(client_of(value))
   if not known then
     -- A new line starts counting from the clock, so that a waiter of an earlier line that comes back
     -- still stands before those who came later.
@@ -183,15 +201,11 @@ if join ~= 'no' then
       place = place, value = value}))
     keep_line()
     if not first and holder == 'exclusive' and client_of(current) then
-      tell(client_of(current), 'awaited ' .. owner_of(current))  -- so that it does not try release.lua first
+      tell(client_of(current), 'awaited', owner_of(current))  -- so that it does not try release.lua first
     end
   else
     place = unpack_waiter(known).place
-    if kind == 'x' and holder == 'shared' and first == owner then
-      note_life(owner)
-    end
   end
-  calling = owner
   if room or kind == 'p' then  -- more permits than before make room for waiters
     advance(holder, current, pttl)
     holder, current, pttl = settle()

@@ -2,12 +2,18 @@
 -- line.
 --
 -- KEYS as in include/line.lua
+-- ARGV[1] until  server ms after which the caller has given up
 --
--- Reply: {value, its pttl, the counter or '0', s, µs, number of shared holders, waiters}, or nil if
+-- Reply: 'late' if it has, and nothing was done; {value, its pttl, the counter or '0', s, µs, number of shared holders, waiters}, or nil if
 -- nobody held it
 --#include line.lua
+if now > tonumber(ARGV[1]) then
+  return 'late'
+end
 local holder, value, pttl = settle()
 if not holder then
+  advance(nil)
+  tidy()
   return nil
 end
 local token = redis.call('GET', fence) or '0'

@@ -27,10 +27,10 @@ end
 local held = redis.call('GET', lock)
 local answer = 0
 if held and owner_of(held) == owner then
-  take_back(owner)
+  take_back(held)
   answer = 1
 elseif redis.call('ZREM', holders, owner) == 1 then
-  redis.call('HDEL', book, 'h:' .. owner, 'p:' .. owner)
+  redis.call('HDEL', book, 'h:' .. owner)
   answer = 1
 elseif held then
   answer = -1

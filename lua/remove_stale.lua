@@ -1,19 +1,16 @@
--- remove_stale: removes the record of a holder that expired, if it is still the same.
+-- remove_stale: removes the record of a holder that expired, if it is still the same, and offers the lock
+-- to the next in line.
 --
--- KEYS[1] lock
--- ARGV[1] owner   32 hex digits, of the record that was seen
--- ARGV[2] linger  ms that the record lingers after the grant, as it says itself
+-- KEYS as in include/line.lua
+-- ARGV[1] owner  32 hex digits, of the record that was seen
 --
 -- Reply: 1 removed, 0 not
-local lock = KEYS[1]
-local owner, linger = ARGV[1], tonumber(ARGV[2])
-
-local current = redis.call('GET', lock)
-if not current or string.sub(current, 1, 32) ~= owner then
+--#include line.lua
+local holder, current = settle()
+if holder ~= 'stale' or owner_of(current) ~= ARGV[1] then
   return 0
 end
-local pttl = redis.call('PTTL', lock)
-if pttl < 0 or pttl > linger then
-  return 0  -- renewed since then
-end
-return redis.call('DEL', lock)
+redis.call('DEL', lock)
+advance(nil)
+tidy()
+return 1

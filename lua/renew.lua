@@ -1,20 +1,28 @@
--- renew: prolongs a grant that is still the caller's. Never brings back a key that is gone. Repeating
+-- renew: prolongs a grant that is still the caller's. Never brings back one that has ended. Repeating
 -- it is safe.
 --
 -- KEYS[1] lock
--- ARGV[1] value  the owner (32 hex digits), '=', and its record, counted up by one heartbeat
--- ARGV[2] px     ms the key lives from now
+-- ARGV[1] value   the owner (32 hex digits), '=', and its record, counted up by one heartbeat
+-- ARGV[2] ttl     ms of the grant from now
+-- ARGV[3] linger  ms that the record lingers after the grant
 --
--- Reply: 1 renewed, 0 the key is gone, -1 somebody else holds it
+-- Reply: 1 renewed, 0 it has ended, -1 somebody else holds the lock
 local lock = KEYS[1]
-local value, px = ARGV[1], ARGV[2]
+local value, ttl, linger = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])
 
-local current = redis.call('GET', lock)
-if not current then
+local current = redis.call('GETRANGE', lock, '0', '32')
+if current == '' then
   return 0
 end
-if string.sub(current, 1, 33) ~= string.sub(value, 1, 33) then
+if current ~= string.sub(value, 1, 33) then
   return -1
 end
-redis.call('SET', lock, value, 'PX', px)
+local pttl = redis.call('PTTL', lock)
+if pttl >= 0 and pttl <= linger then
+  return 0
+end
+-- A server that is full refuses the new record. What counts is the time, which it lets us set.
+if redis.pcall('SET', lock, value, 'PX', ttl + linger).err then
+  redis.call('PEXPIRE', lock, ttl + linger)
+end
 return 1

@@ -34,8 +34,8 @@ constexpr std::array edits{
     Edit{PlantedBug::tokens_from_one, "token == 1 and seed_token(value) or token", "token"},
     Edit{PlantedBug::lease_too_short, "pttl < 0 or pttl > linger then",
          "pttl < 0 or pttl > linger + 30 then"},
-    Edit{PlantedBug::renewal_without_compare,
-         "if string.sub(current, 1, 33) ~= string.sub(value, 1, 33) then", "if false then"},
+    Edit{PlantedBug::renewal_without_compare, "if current ~= string.sub(value, 1, 33) then",
+         "if false then"},
 };
 
 /// The scripts that the bug changes, by the SHA-1 that the library calls them by.

@@ -58,6 +58,13 @@ void close_by_reset(FileDescriptor& fd) {
   fd.reset();
 }
 
+// Whether the peer has closed it by a reset.
+bool was_reset(const FileDescriptor& fd) {
+  int error = 0;
+  socklen_t size = sizeof error;
+  return fd && ::getsockopt(fd.get(), SOL_SOCKET, SO_ERROR, &error, &size) == 0 && error != 0;
+}
+
 struct Chunk {
   std::string bytes;
   steady_clock::time_point due;
@@ -128,7 +135,14 @@ class FaultProxy::Loop {
     }
   }
 
-  void blackhole(bool on) { blackhole_ = on; }
+  void blackhole(bool on) {
+    blackhole_ = on;
+    if (on) return;
+    for (auto& connection : connections_) {
+      if (was_reset(connection.client) || was_reset(connection.server)) reset(connection);
+    }
+    remove_finished();
+  }
 
   void arm(Swallow swallow) {
     for (auto& connection : connections_) connection.awaits_swallow = false;

@@ -44,7 +44,8 @@ class FaultProxy {
   /// On: new connections are refused. Those that exist stay; see cut().
   void refuse(bool on);
   /// On: nothing passes. Connections are accepted and stay open, and what was sent meanwhile
-  /// arrives when it is switched off, as after a broken cable.
+  /// arrives when it is switched off, as after a broken cable: unless its sender has closed the
+  /// connection by a reset, and so given up what was not delivered.
   void blackhole(bool on);
 
   /// The next request reaches the server, its reply does not reach the client. `matching`: only

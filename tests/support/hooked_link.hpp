@@ -37,8 +37,9 @@ class HookedLink final : public RedisLink {
   std::vector<leasehold::RedisReply> pipeline(std::span<const RedisCommand> commands,
                                               std::chrono::milliseconds timeout) override {
     const auto is_renewal = [](const RedisCommand& command) {
-      return command.back().find("\"renewals\":") != std::string_view::npos ||
-             command[command.size() - 2].find("\"renewals\":") != std::string_view::npos;
+      return std::any_of(command.begin(), command.end(), [](std::string_view word) {
+        return word.find("\"renewals\":") != std::string_view::npos;
+      });
     };
     if (std::any_of(commands.begin(), commands.end(), is_renewal)) before_renewal();
     return inner_->pipeline(commands, timeout);

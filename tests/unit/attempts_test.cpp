@@ -36,7 +36,13 @@ TEST_F(AttemptsTest, AsksUntilTheStoreAnswers) {
   Attempts attempts{{.wait = LockOptions::forever}, {}};
   EXPECT_EQ(ask(attempts, unavailable, reply_lost, loading), 7);
   EXPECT_EQ(asked_, 4U);
-  EXPECT_EQ(doubts_, 2) << "a lost reply, and a script that may have failed halfway";
+  EXPECT_EQ(doubts_, 1) << "the lost reply: what the server refuses for a while did not run";
+}
+
+TEST_F(AttemptsTest, ScriptThatWasRefusedForGoodMayHaveFailedHalfway) {
+  Attempts attempts{{.wait = LockOptions::forever}, {}};
+  EXPECT_THROW(ask(attempts, refused), ServerRefused);
+  EXPECT_EQ(doubts_, 1);
 }
 
 TEST_F(AttemptsTest, WithoutTimeAnErrorIsThrownAtOnce) {

@@ -8,25 +8,24 @@ namespace leasehold::testing {
 namespace {
 
 using namespace std::chrono_literals;
-using std::chrono::steady_clock;
 
 Grant grant_for(std::chrono::milliseconds ttl, std::chrono::milliseconds max_hold = 0ms) {
   return {GrantTerms{.name = "lock", .owner = "owner", .ttl = ttl, .max_hold = max_hold},
-          Granted{.token = {7}}, steady_clock::now()};
+          Granted{.token = {7}}, BootClock::now()};
 }
 
 TEST(GrantTest, IsTrustedLessLongThanTheServerHoldsIt) {
-  const auto before = steady_clock::now();
+  const auto before = BootClock::now();
   const Grant grant = grant_for(10s);
   EXPECT_TRUE(grant.valid());
   EXPECT_GE(grant.valid_until(), before + 10s - 102ms);
-  EXPECT_LE(grant.valid_until(), steady_clock::now() + 10s - 102ms);
+  EXPECT_LE(grant.valid_until(), BootClock::now() + 10s - 102ms);
   EXPECT_LT(grant.give_up_at(), grant.valid_until());
 }
 
 TEST(GrantTest, RenewalProlongsTrustFromWhenItWasSent) {
   Grant grant = grant_for(10s);
-  const auto sent = steady_clock::now() + 1s;
+  const auto sent = BootClock::now() + 1s;
   grant.renewed(grant.next_renewal().value(), sent);
   EXPECT_EQ(grant.valid_until(), sent + 10s - 102ms);
   // One that was sent earlier and answered later does not take it back.
@@ -39,13 +38,13 @@ TEST(GrantTest, TrustThatHasEndedDoesNotComeBack) {
   auto renewal = grant.next_renewal().value();
   ASSERT_TRUE(eventually([&] { return !grant.valid(); }));
   renewal.ttl = 10s;
-  grant.renewed(renewal, steady_clock::now());
+  grant.renewed(renewal, BootClock::now());
   EXPECT_FALSE(grant.valid());
 }
 
 TEST(GrantTest, IsTrustedFromTheMomentTheRequestWasSent) {
   const GrantTerms terms{.name = "lock", .owner = "owner", .ttl = 60s};
-  const auto sent = steady_clock::now() - 30s;
+  const auto sent = BootClock::now() - 30s;
   const Grant grant{terms, Granted{}, sent};
   EXPECT_TRUE(grant.valid());
   EXPECT_LT(grant.valid_until(), sent + 60s);
@@ -54,7 +53,7 @@ TEST(GrantTest, IsTrustedFromTheMomentTheRequestWasSent) {
 
 TEST(GrantTest, LapsesWhenSomebodyWasToldThatItIsOver) {
   Grant grant{GrantTerms{.name = "lock", .owner = "owner", .ttl = 60s}, Granted{},
-              steady_clock::now() - 60s};
+              BootClock::now() - 60s};
   EXPECT_FALSE(grant.lapsed()) << "nobody has asked";
   EXPECT_FALSE(grant.valid());
   EXPECT_TRUE(grant.lapsed());
@@ -77,7 +76,7 @@ TEST(GrantTest, EndsOnce) {
 
 TEST(GrantTest, MaxHoldBoundsEveryRenewal) {
   const Grant grant = grant_for(10s, 2s);
-  EXPECT_LE(grant.valid_until(), steady_clock::now() + 2s);
+  EXPECT_LE(grant.valid_until(), BootClock::now() + 2s);
   EXPECT_FALSE(grant.next_renewal()) << "it reaches as far as it may";
   const Grant longer = grant_for(10s, 10'005ms);
   ASSERT_TRUE(

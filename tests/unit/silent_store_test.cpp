@@ -134,7 +134,7 @@ TEST_F(SilentStoreTest, AfterOneTimeOutTheOtherOutcomesAreKeptForLater) {
   using Kind = TaskOutcome::Kind;
   for (const Kind kind : {Kind::complete, Kind::release, Kind::fail, Kind::fail}) {
     const auto id = std::int64_t(runs.size());
-    runs.push_back(std::make_shared<TaskRun>(task(id), kinds.front(), 0, steady_clock::now() + 1h));
+    runs.push_back(std::make_shared<TaskRun>(task(id), kinds.front(), 0, BootClock::now() + 1h));
     runs.back()->outcome.kind = kind;
   }
   EXPECT_EQ(settler.settle(runs).size(), runs.size());

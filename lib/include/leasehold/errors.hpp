@@ -41,26 +41,48 @@ class LEASEHOLD_API OutcomeUnknown : public Error {
 class LEASEHOLD_API ServerRefused : public Error {
  public:
   enum class Reason {
-    authentication,  ///< wrong or missing password: fix the URI
-    permission,      ///< the user may not run this command or touch this key
-    wrong_type,      ///< another program uses the same key for something else
-    out_of_memory,   ///< the server is at its memory limit and refuses writes
-    read_only,       ///< the server is a replica: point the URI at the primary
-    loading,         ///< the server is reading its data set: try again shortly
-    busy,            ///< a script blocks the server: try again shortly
-    conflict,        ///< other transactions kept getting in the way: try again shortly
-    no_schema,       ///< the tables are missing or too old: run migrate()
-    newer_schema,    ///< the tables were made by a newer Leasehold: update this program
-    other,           ///< see what()
+    authentication,    ///< wrong or missing password: fix the URI
+    permission,        ///< the user may not run this command or touch this key or file
+    wrong_type,        ///< another program uses the same key for something else
+    out_of_memory,     ///< the server is at its memory limit and refuses writes
+    too_many_clients,  ///< the server accepts no more connections
+    cannot_save,       ///< the server cannot save its data and refuses writes: look at its disk
+    read_only,         ///< the server is a replica: the primary may be elsewhere after a failover
+    no_replicas,       ///< fewer replicas than the server wants for a write
+    no_primary,        ///< the cluster, or the primary of this replica, is down
+    loading,           ///< the server is reading its data set: try again shortly
+    busy,              ///< a script blocks the server: try again shortly
+    conflict,          ///< other transactions kept getting in the way: try again shortly
+    no_schema,         ///< the tables are missing or too old: run migrate()
+    newer_schema,      ///< the tables were made by a newer Leasehold: update this program
+    other,             ///< see what()
   };
 
   ServerRefused(Reason reason, const std::string& what) : Error(what), reason_(reason) {}
 
   Reason reason() const noexcept { return reason_; }
 
-  /// Whether the same request can succeed later although nobody changes anything.
+  /// Whether the same request can succeed later although nobody changes it. An acquire that may
+  /// wait tries again.
   bool transient() const noexcept {
-    return reason_ == Reason::loading || reason_ == Reason::busy || reason_ == Reason::conflict;
+    switch (reason_) {
+      case Reason::read_only:
+      case Reason::no_replicas:
+      case Reason::no_primary:
+      case Reason::loading:
+      case Reason::busy:
+      case Reason::conflict:
+        return true;
+      default:
+        return overloaded();
+    }
+  }
+
+  /// Whether the server has too little room for more work. Such a server must be given time: an
+  /// acquire tries again after 1 s, then less and less often, up to 60 s apart.
+  bool overloaded() const noexcept {
+    return reason_ == Reason::out_of_memory || reason_ == Reason::too_many_clients ||
+           reason_ == Reason::cannot_save;
   }
 
  private:

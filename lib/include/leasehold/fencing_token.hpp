@@ -12,8 +12,8 @@ namespace leasehold::inline v0 {
 /// to somebody else. To close it, send the token with each write, and let whatever the lock
 /// protects refuse a token that is smaller than one it has seen.
 ///
-/// Tokens keep growing even if Redis loses all its data. They can repeat if Redis continues with
-/// *older* data: a replica or a copy that missed the latest grants.
+/// Tokens keep growing even if Redis loses its data, or continues with older data after a failover
+/// or a restart, unless the clock of the new server is behind by more than that took.
 struct FencingToken {
   std::uint64_t value = 0;
 

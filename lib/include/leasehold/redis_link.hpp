@@ -52,6 +52,21 @@ class LEASEHOLD_API RedisLink {
   /// Does the same with the link's own time-out.
   virtual std::vector<RedisReply> pipeline(std::span<const RedisCommand> commands) = 0;
 
+  /// Names the server process that commands go to: another name after a restart or a failover, so
+  /// that fencing tokens never repeat. Empty if the link does not know, as in this default; tokens
+  /// can then repeat if Redis continues with older data.
+  ///
+  /// Throws what pipeline() throws.
+  virtual std::string server() { return {}; }
+
+  /// Does the same as pipeline(), but sends nothing and throws Unavailable if the commands would go
+  /// to another server than `server`, which server() has returned. A link that does not know its
+  /// server need not implement it.
+  virtual std::vector<RedisReply> pipeline_on(std::string_view /*server*/,
+                                              std::span<const RedisCommand> commands) {
+    return pipeline(commands);
+  }
+
   /// Subscribes to a channel. Both functions are called on a thread of the subscription. It
   /// reconnects by itself, and calls `on_subscribed` each time it has subscribed, because messages
   /// may have been missed before.

@@ -68,7 +68,7 @@ Acquisition AcquireCall::run() {
           [this] {
             // Taken before the call: latency must shorten trust. If replies were lost, the first of
             // those attempts counts, because the grant may be as old as that.
-            sent_ = unanswered_since_.value_or(steady_clock::now());
+            sent_ = unanswered_since_.value_or(BootClock::now());
             return core_->store->acquire(make_request());
           },
           [this] { unanswered_since_ = sent_; });
@@ -137,7 +137,7 @@ std::optional<Lock> AcquireCall::accept(const Granted& granted) {
                    .reentrant = options_.reentry == Reentry::allowed,
                    .kind = wish_.kind,
                    .on_lost = options_.on_lost};
-  if (attempts_.stopped() || steady_clock::now() >= Grant::trusted_until(terms, sent_)) {
+  if (attempts_.stopped() || BootClock::now() >= Grant::trusted_until(terms, sent_)) {
     unanswered_since_ = sent_;
     withdraw();
     // A new owner: if the old grant has to be released in the background, that must not hit the
@@ -177,6 +177,7 @@ void AcquireCall::note_conflict(const Conflict& conflict) {
     core_->telemetry.record({.type = LockEventType::queued, .name = name_});
   }
   place_ = conflict.place;
+  alone_ = conflict.alone;
   if (counted_as_waiting_) return;
   counted_as_waiting_ = true;
   core_->telemetry.waiting(+1);
@@ -196,10 +197,10 @@ void AcquireCall::sit_down() {
 
 /// Sleeps until there is a reason to ask the store again. False if the caller's stop token fired.
 bool AcquireCall::wait_in_line() {
-  if (holder_->remaining > milliseconds{0}) {
-    seat_->expect_end(steady_clock::now() + holder_->remaining);
-  }
-  TimePoint until = attempts_.deadline();
+  std::optional<Deadline> end;
+  if (holder_->remaining > milliseconds{0}) end = steady_clock::now() + holder_->remaining;
+  seat_->note_line(end, alone_);
+  Deadline until = attempts_.deadline();
   if (options_.on_conflict == OnConflict::steal_stale) {
     until = std::min(until, steady_clock::now() + silent_in());
   }
@@ -257,7 +258,7 @@ void AcquireCall::withdraw() noexcept {
   unanswered_since_.reset();
   seat_.reset();
   const GrantId grant{name_, owner_};
-  core_->take_back({&grant, 1}, steady_clock::now() + longest);
+  core_->take_back({&grant, 1}, BootClock::now() + longest);
 }
 
 }  // namespace leasehold::inline v0

@@ -69,7 +69,8 @@ class AcquireCall {
   std::optional<LockRecord> holder_;       // as of the last attempt
   std::optional<WaitingRoom::Seat> seat_;  // while it stands in line
   std::uint64_t place_ = 0;                // in the line
-  TimePoint queued_at_{};
+  std::chrono::steady_clock::time_point queued_at_{};
+  bool alone_ = false;  // no other client waits in the line
 };
 
 }  // namespace leasehold::inline v0

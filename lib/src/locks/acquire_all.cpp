@@ -11,7 +11,6 @@ namespace leasehold::inline v0 {
 namespace {
 
 using std::chrono::milliseconds;
-using std::chrono::steady_clock;
 
 constexpr std::size_t most_names = 64;
 
@@ -122,7 +121,7 @@ AcquireAllCall::Batch AcquireAllCall::make_batch(const std::vector<Lock>& held) 
     request.heartbeat_every = promised_interval(options_);
     batch.requests.push_back(std::move(request));
   }
-  batch.sent = steady_clock::now();
+  batch.sent = BootClock::now();
   return batch;
 }
 

@@ -16,7 +16,8 @@ Attempts::Attempts(const LockOptions& options, std::stop_token stop)
       deadline_(options.on_conflict == OnConflict::fail_fast
                     ? started_
                     : deadline_after(options.wait, started_)),
-      backoff_(milliseconds{10}, milliseconds{500}) {}
+      backoff_(milliseconds{10}, milliseconds{500}),
+      overload_backoff_(milliseconds{1'000}, milliseconds{60'000}) {}
 
 bool Attempts::pause_after_slow_answer(const std::string& where, milliseconds ttl) {
   if (stopped()) return false;
@@ -27,9 +28,13 @@ bool Attempts::pause_after_slow_answer(const std::string& where, milliseconds tt
   return pause();
 }
 
-bool Attempts::pause() {
+bool Attempts::pause() { return pause(backoff_); }
+
+bool Attempts::pause_for_overload() { return pause(overload_backoff_); }
+
+bool Attempts::pause(Backoff& backoff) {
   // A millisecond more, so that the time is certainly over after the last pause.
-  return sleep_for(std::min(backoff_.next(), time_left(deadline_) + milliseconds{1}), stop_);
+  return sleep_for(std::min(backoff.next(), time_left(deadline_) + milliseconds{1}), stop_);
 }
 
 bool Attempts::sleep(milliseconds time) {

@@ -28,7 +28,9 @@ class Attempts {
   template <class Ask, class OnDoubt>
   std::optional<std::invoke_result_t<Ask&>> until_answered(Ask&& ask, OnDoubt&& on_doubt) {
     bool reply_lost = false;
+    bool overloaded = false;
     do {
+      overloaded = false;
       if (stopped()) return std::nullopt;
       try {
         return ask();
@@ -41,12 +43,14 @@ class Attempts {
         if (ends && reply_lost) throw OutcomeUnknown(error.what());
         if (ends) throw;
       } catch (const ServerRefused& error) {
-        on_doubt();  // a script that failed halfway may have got as far as the lock
+        // A script that failed halfway may have got as far as the lock.
+        if (!error.transient()) on_doubt();
         const bool ends = !error.transient() || is_over();
         if (ends && reply_lost) throw OutcomeUnknown(error.what());
         if (ends) throw;
+        overloaded = error.overloaded();
       }
-    } while (pause());
+    } while (overloaded ? pause_for_overload() : pause());
     return std::nullopt;
   }
 
@@ -56,6 +60,8 @@ class Attempts {
 
   /// Pauses after an error, longer each time. False if the stop token fired.
   bool pause();
+  /// The same after a server has said that it is overloaded, which needs more time.
+  bool pause_for_overload();
   /// Sleeps for `time`, but not beyond the deadline. False if the stop token fired.
   bool sleep(std::chrono::milliseconds time);
 
@@ -69,6 +75,8 @@ class Attempts {
   bool stopped() const noexcept { return stop_.stop_requested(); }
 
  private:
+  bool pause(Backoff& backoff);
+
   /// A lost reply is followed by another attempt this often, even if there is no time to wait.
   static constexpr int most_lost_replies = 3;
 
@@ -76,6 +84,7 @@ class Attempts {
   const std::chrono::steady_clock::time_point started_;
   const Deadline deadline_;
   Backoff backoff_;
+  Backoff overload_backoff_;
   int lost_replies_ = 0;
 };
 

@@ -9,7 +9,6 @@ namespace leasehold::inline v0 {
 namespace {
 
 using std::chrono::milliseconds;
-using std::chrono::steady_clock;
 
 // A shorter renewal is not worth a heartbeat.
 constexpr milliseconds shortest_renewal{10};
@@ -50,13 +49,13 @@ Grant::TimePoint Grant::valid_until() const noexcept {
 
 bool Grant::valid() const noexcept {
   if (state() != State::held || lapsed_.load()) return false;
-  if (steady_clock::now() < valid_until()) return true;
+  if (BootClock::now() < valid_until()) return true;
   lapsed_.store(true);
   return false;
 }
 
 std::chrono::microseconds Grant::held_for() const noexcept {
-  return std::chrono::duration_cast<std::chrono::microseconds>(steady_clock::now() - granted_at_);
+  return std::chrono::duration_cast<std::chrono::microseconds>(BootClock::now() - granted_at_);
 }
 
 Grant::TimePoint Grant::give_up_at() const noexcept { return valid_until() - margin_; }
@@ -67,7 +66,7 @@ Grant::TimePoint Grant::heartbeat_due() const noexcept {
 }
 
 std::optional<LockRenewal> Grant::next_renewal() const {
-  const TimePoint now = steady_clock::now();
+  const TimePoint now = BootClock::now();
   const milliseconds ttl = ttl_from(now);
   if (terms_.max_hold > milliseconds{0}) {
     const bool reaches_further = now + ttl - margin_ > valid_until() + milliseconds{1};

@@ -12,6 +12,7 @@
 
 #include "leasehold/lock.hpp"
 #include "locks/lock_store.hpp"
+#include "support/boot_clock.hpp"
 
 namespace leasehold::inline v0 {
 
@@ -38,7 +39,7 @@ struct GrantTerms {
 /// Thread-safe, except for the members that say who guards them.
 class Grant {
  public:
-  using TimePoint = std::chrono::steady_clock::time_point;
+  using TimePoint = BootClock::time_point;
   enum class State { held, released, lost };
 
   /// Until when a grant is trusted whose request left at `sent`. Counted from then, because the
@@ -98,6 +99,10 @@ class Grant {
   /// The store accepted `renewal`, which was sent at `sent`.
   void renewed(const LockRenewal& renewal, TimePoint sent) noexcept;
 
+  /// The answer to a renewal was lost: the store may have prolonged the grant, now or later.
+  void renewal_unanswered() noexcept { perhaps_prolonged_.store(true); }
+  bool perhaps_prolonged() const noexcept { return perhaps_prolonged_.load(); }
+
   /// Ends the grant. False if it has ended already.
   bool end_released() noexcept;
   bool end_lost(LossReason reason) noexcept;
@@ -132,6 +137,7 @@ class Grant {
 
   std::atomic<LockKind> kind_;
   std::atomic<bool> downgrading_{false};
+  std::atomic<bool> perhaps_prolonged_{false};
   std::atomic<State> state_{State::held};
   mutable std::atomic<bool> lapsed_{false};  // valid() has returned false
   std::atomic<LossReason> reason_{LossReason::none};

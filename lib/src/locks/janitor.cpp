@@ -9,7 +9,6 @@
 namespace leasehold::inline v0 {
 
 using std::chrono::milliseconds;
-using std::chrono::steady_clock;
 
 Janitor::Janitor(LockStore& store, std::shared_ptr<spdlog::logger> logger)
     : store_(store), logger_(std::move(logger)) {}
@@ -66,7 +65,7 @@ bool Janitor::release(const Orphan& orphan) noexcept {
   } catch (const std::exception& error) {
     const auto* refused = dynamic_cast<const ServerRefused*>(&error);
     const bool is_permanent = refused != nullptr && !refused->transient();
-    if (!is_permanent && steady_clock::now() < orphan.until) return false;
+    if (!is_permanent && BootClock::now() < orphan.until) return false;
     logger_->warn("lock not released, it ends with its ttl name={} reason=\"{}\"", orphan.name,
                   error.what());
     return true;

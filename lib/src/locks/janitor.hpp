@@ -6,6 +6,7 @@
 #include <string>
 #include <thread>
 
+#include "support/boot_clock.hpp"
 #include "support/thread_safety.hpp"
 
 namespace spdlog {
@@ -20,7 +21,7 @@ class LockStore;
 /// it succeeds, or the grant has ended by itself. The thread starts when it is first needed.
 class Janitor {
  public:
-  using TimePoint = std::chrono::steady_clock::time_point;
+  using TimePoint = BootClock::time_point;
 
   Janitor(LockStore& store, std::shared_ptr<spdlog::logger> logger);
   /// Gives up what is left, and logs it.

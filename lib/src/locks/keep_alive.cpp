@@ -13,7 +13,6 @@
 namespace leasehold::inline v0 {
 
 using std::chrono::milliseconds;
-using std::chrono::steady_clock;
 
 namespace {
 
@@ -100,6 +99,7 @@ void KeepAlive::lose(const std::shared_ptr<Grant>& grant, LossReason reason) {
   logger_->warn("lock lost name={} token={} reason={}", grant->name(), grant->token().value,
                 to_string(reason));
   tokens_.announce([grant] { grant->fire_lost(); });
+  release_remains(*grant);
   auto on_lost = grant->take_on_lost();
   if (!on_lost) return;
   callbacks_.announce([grant, logger = logger_, on_lost = std::move(on_lost)] {
@@ -112,6 +112,11 @@ void KeepAlive::lose(const std::shared_ptr<Grant>& grant, LossReason reason) {
       logger->error("on_lost callback threw name={} error=\"not a std::exception\"", grant->name());
     }
   });
+}
+
+void KeepAlive::release_remains(const Grant& grant) {
+  if (!grant.perhaps_prolonged()) return;
+  janitor_.release_later(grant.name(), grant.terms().owner, BootClock::now() + grant.terms().ttl);
 }
 
 void KeepAlive::lose(std::string_view owner, LossReason reason) {
@@ -134,7 +139,7 @@ void KeepAlive::lose(std::string_view owner, LossReason reason) {
 
 void KeepAlive::verify_all() {
   const ThreadLock lock(mutex_);
-  deaf_until_ = steady_clock::now();
+  deaf_until_ = BootClock::now();
   verify_ = true;
   due_changed_.notify_one();
 }
@@ -179,7 +184,7 @@ void KeepAlive::wake_timer_for(TimePoint when) {
 void KeepAlive::run_timer(const std::stop_token& stop) {
   ThreadLock lock(mutex_);
   while (!stop.stop_requested()) {
-    const TimePoint now = steady_clock::now();
+    const TimePoint now = BootClock::now();
     take_due(now);
     const Batch hopeless = take_hopeless(now);
     if (!hopeless.empty()) {
@@ -192,8 +197,12 @@ void KeepAlive::run_timer(const std::stop_token& stop) {
       continue;
     }
     const TimePoint planned = timer_wakes_at_ = next_entry();
-    timer_changed_.wait_until(lock, stop, planned,
-                              [&]() LEASEHOLD_REQUIRES(mutex_) { return next_entry() < planned; });
+    const auto has_earlier = [&]() LEASEHOLD_REQUIRES(mutex_) { return next_entry() < planned; };
+    if (planned == TimePoint::max()) {
+      timer_changed_.wait(lock, stop, has_earlier);
+    } else {
+      timer_changed_.wait_until(lock, stop, sleep_until(planned), has_earlier);
+    }
   }
 }
 
@@ -252,7 +261,7 @@ void KeepAlive::renew(const Batch& batch) {
   std::vector<LockRenewal> renewals;
   grants.reserve(batch.size());
   renewals.reserve(batch.size());
-  const TimePoint sent = steady_clock::now();  // before the call: latency must shorten trust
+  const TimePoint sent = BootClock::now();  // before the call: latency must shorten trust
   TimePoint first_give_up = TimePoint::max();
   for (const auto& grant : batch) {
     if (grant->state() != Grant::State::held) continue;
@@ -267,20 +276,33 @@ void KeepAlive::renew(const Batch& batch) {
   // No longer than the first of them is trusted: a later reply would be of no use.
   const auto timeout = std::clamp(std::chrono::duration_cast<milliseconds>(first_give_up - sent),
                                   shortest_timeout, longest_renewal_);
-  try {
-    store_.renew(renewals, timeout);
-  } catch (const std::exception& error) {
-    for (auto& renewal : renewals) {
-      if (renewal.result == RenewalResult::failed) renewal.error = error.what();
-    }
-  }
+  send(renewals, timeout);
   for (std::size_t i = 0; i < grants.size(); ++i) {
     const auto& grant = grants[i];
     if (apply_heartbeat(grant, renewals[i], sent, "heartbeat") != Ownership::unknown) continue;
     const ThreadLock lock(mutex_);
     // One that was given up or released meanwhile stays off the agenda.
     if (grant->state() != Grant::State::held || !grant->give_up_entry) continue;
-    schedule_renewal(grant, steady_clock::now() + retry_pause(*grant));
+    schedule_renewal(grant, BootClock::now() + retry_pause(*grant));
+  }
+}
+
+void KeepAlive::send(std::span<LockRenewal> renewals, milliseconds timeout) {
+  bool unanswered = false;
+  std::string why;
+  try {
+    store_.renew(renewals, timeout);
+    return;
+  } catch (const OutcomeUnknown& error) {
+    unanswered = true;
+    why = error.what();
+  } catch (const std::exception& error) {
+    why = error.what();
+  }
+  for (LockRenewal& renewal : renewals) {
+    if (renewal.result != RenewalResult::failed || !renewal.error.empty()) continue;
+    renewal.error = why;
+    renewal.unanswered = unanswered;
   }
 }
 
@@ -320,6 +342,8 @@ Ownership KeepAlive::apply_renewal(const std::shared_ptr<Grant>& grant, const Lo
            renewal.result == RenewalResult::taken ? LossReason::taken : LossReason::vanished);
       return Ownership::lost;
     case RenewalResult::failed:
+      if (renewal.unanswered) grant->renewal_unanswered();
+      if (grant->state() == Grant::State::lost) release_remains(*grant);
       break;
   }
   return Ownership::unknown;

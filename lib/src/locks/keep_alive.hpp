@@ -3,6 +3,7 @@
 #include <chrono>
 #include <deque>
 #include <memory>
+#include <span>
 #include <string>
 #include <thread>
 #include <utility>
@@ -50,6 +51,9 @@ class KeepAlive {
   Ownership apply_heartbeat(const std::shared_ptr<Grant>& grant, const LockRenewal& renewal,
                             TimePoint sent, std::string_view what);
 
+  /// Sends renewals to the store. Never throws: each has a result, or says why it failed.
+  void send(std::span<LockRenewal> renewals, std::chrono::milliseconds timeout);
+
   /// Ends the grant and announces its loss, unless it has ended already.
   void lose(const std::shared_ptr<Grant>& grant, LossReason reason);
 
@@ -70,6 +74,8 @@ class KeepAlive {
   void run_renewer(const std::stop_token& stop);
   void renew(const Batch& batch);
   void verify(const Batch& batch);
+  /// After a loss: releases what a renewal that was not answered may have prolonged.
+  void release_remains(const Grant& grant);
   Batch all_grants() const LEASEHOLD_REQUIRES(mutex_);
 
   void reschedule(const std::shared_ptr<Grant>& grant);

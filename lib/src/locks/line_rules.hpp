@@ -6,15 +6,9 @@
 /// same names; redis_lock_store.cpp does not compile if they differ.
 namespace leasehold::inline v0::line_rules {
 
-/// How long a waiter has to confirm an offer.
-inline constexpr std::chrono::milliseconds time_to_confirm{1'000};
-
-/// How long a waiter has to answer when it is asked for a sign of life.
-inline constexpr std::chrono::milliseconds time_to_answer{400};
-
-/// How often it is asked before it is evicted. More than once, because whoever asked may have been
-/// frozen itself.
-inline constexpr int most_questions = 2;
+/// A client that waits in a line with others shows itself once a second. If it was not seen for
+/// this long, its waiters are passed over when their turn comes, and an offer to one of them ends.
+inline constexpr std::chrono::milliseconds time_to_show{2'000};
 
 /// Places that a waiter gains with each step of priority, and a bit more, so that the higher
 /// priority wins a tie.

@@ -32,7 +32,7 @@ FencingToken Lock::token() const noexcept { return grant_->token(); }
 const std::string& Lock::owner() const noexcept { return grant_->terms().owner; }
 bool Lock::valid() const noexcept { return !released_ && grant_->valid(); }
 std::chrono::steady_clock::time_point Lock::valid_until() const noexcept {
-  return grant_->valid_until();
+  return to_steady(grant_->valid_until());
 }
 std::stop_token Lock::lost() const noexcept { return grant_->lost_token(); }
 LossReason Lock::loss_reason() const noexcept { return grant_->loss_reason(); }

@@ -8,14 +8,12 @@
 namespace leasehold::inline v0 {
 namespace {
 
-using std::chrono::steady_clock;
-
 /// `asked_before`: the reply to an earlier request was lost. If the lock is gone while nobody else
 /// could have ended the grant, then that request released it.
 Release to_release(ReleaseResult result, const Grant& grant, bool asked_before) {
   if (result == ReleaseResult::released) return Release::done;
   if (!asked_before) return Release::was_lost;
-  const bool was_us = result != ReleaseResult::taken || steady_clock::now() < grant.valid_until();
+  const bool was_us = result != ReleaseResult::taken || BootClock::now() < grant.valid_until();
   return was_us ? Release::done : Release::unknown;
 }
 
@@ -34,6 +32,7 @@ LockCore::LockCore(std::unique_ptr<LockStore> its_store, RunnerId its_runner,
 void LockCore::start_listening() {
   std::call_once(listening_, [this] {
     listener_ = store->listen([this](const LockMessage& message) { hear(message); });
+    if (!listener_) waiting_room.hears_nothing();
   });
 }
 
@@ -51,6 +50,9 @@ void LockCore::hear(const LockMessage& message) {
       break;
     case LockMessage::Type::awaited:
       break;  // of interest to the store only
+    case LockMessage::Type::crowded:
+      waiting_room.show_in(message.name);
+      break;
     case LockMessage::Type::reset:
       waiting_room.wake_all();
       keep_alive.verify_all();
@@ -178,7 +180,7 @@ Ownership LockCore::downgrade(const std::shared_ptr<Grant>& grant) {
   }
   if (grant->kind() == LockKind::shared) return Ownership::held;
   bool may_have_happened = grant->begin_downgrade();
-  const auto sent = steady_clock::now();
+  const auto sent = BootClock::now();
   LockRenewal renewal = grant->renewal_at(sent);
   try {
     try {
@@ -207,14 +209,10 @@ Ownership LockCore::extend(const std::shared_ptr<Grant>& grant) {
     keep_alive.lose(grant, LossReason::expired);  // if the timer has not seen it yet
     return Ownership::lost;
   }
-  const auto sent = steady_clock::now();
+  const auto sent = BootClock::now();
   auto renewal = grant->next_renewal();
   if (!renewal) return Ownership::held;  // it reaches as far as max_hold allows
-  try {
-    store->renew({&*renewal, 1}, store->timeout());
-  } catch (const Error& error) {
-    renewal->error = error.what();
-  }
+  keep_alive.send({&*renewal, 1}, store->timeout());
   return keep_alive.apply_heartbeat(grant, *renewal, sent, "extend");
 }
 

@@ -6,18 +6,20 @@
 
 namespace leasehold::inline v0 {
 
-/// What a store tells one client about one of its acquire requests. As text it is a word, a space
-/// and the owner; the scripts in lua/ publish the same words.
+/// What a store tells one client about one of its acquire requests. As text it is a word, the owner
+/// and the name of the lock, with spaces between them; the scripts in lua/ publish the same words.
 struct LockMessage {
   enum class Type {
     granted,   ///< to a waiter: an offer, to be confirmed by acquiring again
     taken,     ///< to a holder: somebody else has the lock now
     vanished,  ///< to a holder: an operator released the lock
     awaited,   ///< to a holder: somebody waits for the lock now
+    crowded,   ///< to a client that waited alone: others wait now, so that it has to show itself
     reset,     ///< messages may have been missed, so everybody has to look; never sent as text
   };
   Type type;
-  std::string owner{};  ///< empty for reset
+  std::string owner{};  ///< empty for reset; means nothing for crowded
+  std::string name{};   ///< of the lock; empty for reset
 };
 
 /// The word for a message; empty for reset.
@@ -31,6 +33,8 @@ constexpr std::string_view message_word(LockMessage::Type type) noexcept {
       return "vanished";
     case LockMessage::Type::awaited:
       return "awaited";
+    case LockMessage::Type::crowded:
+      return "crowded";
     case LockMessage::Type::reset:
       break;
   }

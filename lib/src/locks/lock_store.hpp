@@ -69,10 +69,11 @@ enum class GrantKind {
   fresh,     ///< the lock was free
   handed,    ///< the line offered it, and the request confirmed the offer
   repeated,  ///< this very request was granted before, and its reply was lost
-  adopted,   ///< taken over from an earlier incarnation of this runner; the token stays
-  stale,     ///< taken over from a holder that had expired
-  stolen,    ///< taken from a silent holder
-  forced,    ///< taken from a living holder
+  adopted,  ///< taken over from an earlier incarnation of this runner; the token stays, unless that
+            ///< may be alive
+  stale,    ///< taken over from a holder that had expired
+  stolen,   ///< taken from a silent holder
+  forced,   ///< taken from a living holder
 };
 
 struct Granted {
@@ -84,6 +85,7 @@ struct Granted {
 struct Conflict {
   LockRecord holder;
   std::uint64_t place = 0;  ///< in the line, if the request joined it
+  bool alone = false;       ///< no other client waits there
 };
 
 using AcquireOutcome = std::variant<Granted, Conflict>;
@@ -109,6 +111,7 @@ struct LockRenewal {
 
   RenewalResult result = RenewalResult::failed;
   std::string error;
+  bool unanswered = false;  ///< failed, and its reply was lost: it may have been executed
 };
 
 enum class ReleaseResult { released, vanished, taken };
@@ -126,10 +129,17 @@ struct LineWatch {
   std::string name;
   std::string owner;  ///< of the waiter of this process that looked longest ago
 
-  bool in_line = true;  ///< whether that waiter still stands in line, or was granted the lock
-  /// Time until the present grant ends, or until the head of the line must have answered, whichever
-  /// is earlier; -1 if unknown.
+  enum class Found {
+    waiting,  ///< that waiter still stands in line
+    offered,  ///< it was offered the lock, or has it: it has to ask again
+    missing,  ///< all waiters of this process have to ask again
+  };
+  Found found = Found::waiting;
+  /// Time until the present grant or offer ends, or until the head of the line must have shown
+  /// itself, whichever is earlier; -1 if unknown.
   std::chrono::milliseconds look_in{-1};
+  bool alone = false;  ///< no other client waits there
+  std::string error;   ///< why the store could not tell; the members above mean nothing then
 };
 
 struct StoreCounts {
@@ -183,7 +193,8 @@ class LockStore {
   /// Changes the number of permits of a semaphore.
   virtual void resize(std::string_view name, int permits) = 0;
 
-  /// Keeps the lines moving if a holder or a waiter has crashed, in one round trip for all.
+  /// Keeps the lines moving if a holder or a waiter has crashed, and shows that this client is
+  /// alive, in one round trip for all. What fails for one line does not concern the others.
   virtual void watch_lines(std::span<LineWatch> lines) = 0;
 
   /// Calls the handler, on a thread of the listener, for every message to this client. Returns

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "leasehold/errors.hpp"
+#include "support/random.hpp"
 
 namespace leasehold::inline v0 {
 
@@ -38,11 +39,14 @@ WaitingRoom::Seat::Seat(WaitingRoom& room, std::string name, std::string owner)
 
 WaitingRoom::Seat::~Seat() { room_.leave(*this); }
 
-void WaitingRoom::Seat::expect_end(TimePoint when) {
+void WaitingRoom::Seat::note_line(std::optional<TimePoint> end, bool alone) {
   const ThreadLock lock(room_.mutex_);
   Line& line = room_.lines_.at(name_);
-  if (when + after_end >= line.watch_at) return;
-  line.watch_at = when + after_end;
+  room_.set_alone(line, alone);
+  TimePoint watch_at = room_.next_watch_of(line, steady_clock::now());
+  if (end) watch_at = std::min(watch_at, *end + after_end);
+  if (watch_at >= line.watch_at) return;
+  line.watch_at = watch_at;
   room_.changed_.notify_one();
 }
 
@@ -61,14 +65,13 @@ void WaitingRoom::Seat::wait(TimePoint deadline, const std::stop_token& stop) {
 
 void WaitingRoom::enter(Seat& seat) {
   const ThreadLock lock(mutex_);
-  if (seats_.empty()) next_round_ = steady_clock::now() + round_time;
   seats_.emplace(seat.owner_, &seat);
   Line& line = lines_[seat.name_];
   if (line.seats.empty()) line.watch_at = steady_clock::now() + round_time;
   seat.entry_ = line.seats.insert(line.seats.end(), &seat);
   if (!thread_.joinable()) {
     thread_ = std::jthread([this](const std::stop_token& stop) { run(stop); });
-  } else if (seats_.size() == 1) {
+  } else if (line.seats.size() == 1) {
     changed_.notify_one();
   }
 }
@@ -90,6 +93,20 @@ void WaitingRoom::wake(std::string_view owner) {
 void WaitingRoom::wake_all() {
   const ThreadLock lock(mutex_);
   for (const auto& [owner, seat] : seats_) seat->told_.tell(ask_again);
+}
+
+void WaitingRoom::show_in(const std::string& name) {
+  const ThreadLock lock(mutex_);
+  const auto found = lines_.find(name);
+  if (found == lines_.end()) return;
+  found->second.alone = false;
+  found->second.crowded_at = found->second.watch_at = steady_clock::now();
+  changed_.notify_one();
+}
+
+void WaitingRoom::hears_nothing() {
+  const ThreadLock lock(mutex_);
+  hears_ = false;
 }
 
 void WaitingRoom::run(const std::stop_token& stop) {
@@ -118,60 +135,61 @@ void WaitingRoom::run(const std::stop_token& stop) {
 }
 
 WaitingRoom::TimePoint WaitingRoom::next_watch() const {
-  TimePoint next = next_round_;
+  TimePoint next = TimePoint::max();
   for (const auto& [name, line] : lines_) next = std::min(next, line.watch_at);
   return next;
 }
 
-/// Chooses the lines whose grant should have ended. If a round is due, also those of the others
-/// that were not watched for the longest time.
-std::vector<LineWatch> WaitingRoom::choose_lines(TimePoint now) {
-  std::size_t room_for = 0;
-  if (now >= next_round_) {
-    ++round_;
-    next_round_ = now + round_time;
-    room_for = most_lines_a_second;
-  }
-  std::vector<std::pair<const std::string*, Line*>> due;
-  std::vector<std::pair<const std::string*, Line*>> others;
-  for (auto& [name, line] : lines_) {
-    (line.watch_at <= now ? due : others).emplace_back(&name, &line);
-  }
-  const std::size_t more = std::min(others.size(), room_for - std::min(room_for, due.size()));
-  std::partial_sort(others.begin(), others.begin() + static_cast<std::ptrdiff_t>(more),
-                    others.end(), [](const auto& a, const auto& b) {
-                      return a.second->watched_round < b.second->watched_round;
-                    });
-  due.insert(due.end(), others.begin(), others.begin() + static_cast<std::ptrdiff_t>(more));
+void WaitingRoom::set_alone(Line& line, bool alone) {
+  line.alone = alone && steady_clock::now() - line.crowded_at > round_time;
+}
 
+/// When to watch a line again that is watched now. Those in which nobody else waits come in turn,
+/// so that all of them together cost one look a second.
+WaitingRoom::TimePoint WaitingRoom::next_watch_of(const Line& line, TimePoint now) const {
+  if (!hears_ || !line.alone || lines_.size() == 1) return now + round_time;
+  const auto turns = static_cast<double>(lines_.size()) * (0.5 + random_share());
+  return now + std::chrono::duration_cast<milliseconds>(round_time * std::max(1.0, turns));
+}
+
+std::vector<LineWatch> WaitingRoom::choose_lines(TimePoint now) {
   std::vector<LineWatch> lines;
-  for (const auto& [name, line] : due) {
-    line->watched_round = round_;
-    line->watch_at = now + round_time;
-    // All waiters of a client are evicted from a line together, and those who join afterwards stand
-    // in it. So the one that was seen there longest ago shows whether any of ours is missing.
-    lines.push_back({.name = *name, .owner = line->seats.front()->owner_});
+  for (auto& [name, line] : lines_) {
+    if (line.watch_at > now) continue;
+    line.watch_at = next_watch_of(line, now);
+    // All waiters of a client are passed over together, and those who join afterwards stand in
+    // line. So the one that was seen there longest ago shows whether any of ours is missing.
+    lines.push_back({.name = name, .owner = line.seats.front()->owner_});
   }
   return lines;
 }
 
+void WaitingRoom::wake_those_who_must_ask(Line& line, Seat& asked, LineWatch::Found found) {
+  if (found == LineWatch::Found::offered) asked.told_.tell(ask_again);  // the message was lost
+  if (found == LineWatch::Found::missing || !hears_) {
+    for (Seat* seat : line.seats) seat->told_.tell(ask_again);
+  }
+}
+
 void WaitingRoom::learn(const std::vector<LineWatch>& watched, TimePoint asked_at) {
-  const bool few = lines_.size() <= most_lines_a_second;
   for (const LineWatch& watch : watched) {
     const auto found = lines_.find(watch.name);
     if (found == lines_.end()) continue;
+    if (!watch.error.empty()) {
+      logger_->info("waiting line not watched name={} error=\"{}\"", watch.name, watch.error);
+      continue;
+    }
     Line& line = found->second;
+    set_alone(line, watch.alone);
     // The waiter that we asked about may have left since then, or not have joined yet.
     if (const auto asked_for = seats_.find(watch.owner); asked_for != seats_.end()) {
-      const Seat& asked = *asked_for->second;
+      Seat& asked = *asked_for->second;
       line.seats.splice(line.seats.end(), line.seats, asked.entry_);
-      if (!watch.in_line && asked.stands_in_line_) {
-        for (Seat* seat : line.seats) seat->told_.tell(ask_again);
-      }
+      if (asked.stands_in_line_) wake_those_who_must_ask(line, asked, watch.found);
     }
+    line.watch_at = next_watch_of(line, asked_at);
     if (watch.look_in < milliseconds{0}) continue;
-    const TimePoint end = asked_at + watch.look_in + after_end;
-    line.watch_at = few ? std::min(end, line.watch_at) : end;
+    line.watch_at = std::min(line.watch_at, asked_at + watch.look_in + after_end);
   }
 }
 

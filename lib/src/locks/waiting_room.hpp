@@ -1,10 +1,10 @@
 #pragma once
 
 #include <chrono>
-#include <cstdint>
 #include <list>
 #include <map>
 #include <memory>
+#include <optional>
 #include <stop_token>
 #include <string>
 #include <string_view>
@@ -25,14 +25,12 @@ namespace leasehold::inline v0 {
 /// Where the threads of this client sit while they wait in the lines of locks.
 ///
 /// A message from the store wakes exactly the waiter that it is for. In addition one thread watches
-/// the lines once a second, for all waiters together, so that a lost message costs about a second.
-/// If the client waits for more than `most_lines_a_second` locks, the thread watches that many in
-/// turn, and each of them when the grant that it waits for should end.
+/// the lines, for all waiters together: a line in which other clients wait too once a second, to
+/// show that this one is alive; every line when the grant or offer should end; and the others in
+/// turn, one a second, in case a message was lost.
 class WaitingRoom {
  public:
   using TimePoint = std::chrono::steady_clock::time_point;
-
-  static constexpr std::size_t most_lines_a_second = 5;
 
   WaitingRoom(LockStore& store, std::shared_ptr<spdlog::logger> logger);
   ~WaitingRoom();
@@ -45,8 +43,9 @@ class WaitingRoom {
     Seat(const Seat&) = delete;
     Seat& operator=(const Seat&) = delete;
 
-    /// Says when the grant that it waits for should end, so that the line is watched then.
-    void expect_end(TimePoint when);
+    /// Says what the store told when the waiter joined the line or asked again: when the grant that
+    /// it waits for should end, if that is known, and whether other clients wait.
+    void note_line(std::optional<TimePoint> end, bool alone);
 
     /// Waits until there is a reason to ask the store again, the deadline has passed or the stop
     /// token fires. The waiter must have joined the line.
@@ -70,17 +69,28 @@ class WaitingRoom {
   /// Makes all waiters ask the store again.
   void wake_all();
 
+  /// Shows at once that this client is alive, because others have begun to wait for this lock.
+  void show_in(const std::string& name);
+
+  /// From now on every line is watched once a second, because the store sends no messages.
+  void hears_nothing();
+
  private:
   struct Line {
-    std::list<Seat*> seats;       // the one that was seen in line longest ago is first
-    TimePoint watch_at;           // when the grant that they wait for should end
-    std::uint64_t watched_round;  // in which it was watched last
+    std::list<Seat*> seats;  // the one that was seen in line longest ago is first
+    bool alone = false;      // no other client waits there
+    TimePoint crowded_at{};  // when a message said so; an answer from before may come after it
+    TimePoint watch_at;
   };
 
   void enter(Seat& seat);
   void leave(Seat& seat);
   void run(const std::stop_token& stop);
   TimePoint next_watch() const LEASEHOLD_REQUIRES(mutex_);
+  void wake_those_who_must_ask(Line& line, Seat& asked, LineWatch::Found found)
+      LEASEHOLD_REQUIRES(mutex_);
+  void set_alone(Line& line, bool alone) LEASEHOLD_REQUIRES(mutex_);
+  TimePoint next_watch_of(const Line& line, TimePoint now) const LEASEHOLD_REQUIRES(mutex_);
   std::vector<LineWatch> choose_lines(TimePoint now) LEASEHOLD_REQUIRES(mutex_);
   void learn(const std::vector<LineWatch>& lines, TimePoint asked_at) LEASEHOLD_REQUIRES(mutex_);
 
@@ -91,8 +101,7 @@ class WaitingRoom {
   StoppableCondition changed_;
   std::unordered_map<std::string_view, Seat*> seats_ LEASEHOLD_GUARDED_BY(mutex_);  // by owner
   std::map<std::string, Line> lines_ LEASEHOLD_GUARDED_BY(mutex_);                  // by name
-  std::uint64_t round_ LEASEHOLD_GUARDED_BY(mutex_) = 0;
-  TimePoint next_round_ LEASEHOLD_GUARDED_BY(mutex_){};
+  bool hears_ LEASEHOLD_GUARDED_BY(mutex_) = true;
   std::jthread thread_ LEASEHOLD_GUARDED_BY(mutex_);  // starts with the first waiter
 };
 

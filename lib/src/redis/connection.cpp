@@ -62,6 +62,14 @@ RedisReply convert(const redisReply& from) {
   return to;
 }
 
+/// The beginning of the run id, a random number that each server process chooses when it starts.
+std::string run_id_in(std::string_view info) {
+  constexpr std::string_view field = "run_id:";
+  constexpr std::size_t enough = 12;
+  const auto at = info.find(field);
+  return at == info.npos ? std::string{} : std::string(info.substr(at + field.size(), enough));
+}
+
 void append_number(std::string& out, char mark, std::size_t number) {
   std::array<char, 24> digits;
   const auto end = std::to_chars(digits.data(), digits.data() + digits.size(), number).ptr;
@@ -89,6 +97,13 @@ Connection::Connection(RedisUri uri, milliseconds connect_timeout)
     : uri_(std::move(uri)), connect_timeout_(connect_timeout) {}
 
 Connection::~Connection() = default;
+
+void Connection::abandon() noexcept {
+  if (!context_) return;
+  const linger reset{.l_onoff = 1, .l_linger = 0};
+  setsockopt(context_->fd, SOL_SOCKET, SO_LINGER, &reset, sizeof reset);
+  close();
+}
 
 void Connection::connect() {
   const timeval timeout = to_timeval(connect_timeout_);
@@ -127,10 +142,12 @@ void Connection::greet() {
   // Sent even without a password or a database: only an answer proves that there is a Redis at the
   // other end, and that it lets us in.
   ask({"SELECT", database});
+  ask({"INFO", "server"});
   const Deadline deadline = steady_clock::now() + connect_timeout_;
   if (send(bytes, deadline) != bytes.size()) throw Broken{"connection closed by the server"};
   if (!uri_.password.empty()) check_let_in(receive(deadline));
   checked(receive(deadline), uri_.display());
+  server_ = run_id_in(receive(deadline).text);
 }
 
 void Connection::check_let_in(RedisReply&& reply) const {

@@ -31,6 +31,9 @@ class Connection {
   /// Throws Unavailable or ServerRefused.
   void connect();
 
+  /// Names the server process at the other end; empty if the user may not know.
+  const std::string& server() const noexcept { return server_; }
+
   /// Whether the server hung up while nothing was asked of it.
   bool hung_up() const noexcept;
 
@@ -49,6 +52,10 @@ class Connection {
 
   void close() noexcept { context_.reset(); }
 
+  /// Closes it so that nothing that was sent on it arrives any more: the kernel drops what it has
+  /// not delivered yet, instead of delivering it when the network is back.
+  void abandon() noexcept;
+
  private:
   struct FreeContext {
     void operator()(redisContext* context) const noexcept;
@@ -65,6 +72,7 @@ class Connection {
   const std::chrono::milliseconds connect_timeout_;
   std::unique_ptr<redisContext, FreeContext> context_;
   std::chrono::milliseconds receive_timeout_{0};  // that the socket has now
+  std::string server_;
 };
 
 /// Appends a command in the protocol of Redis.

@@ -50,6 +50,9 @@ void set_times(LockRecord& record, milliseconds remaining, system_clock::time_po
 
 const std::string nobody(owner_size, '0');
 
+/// Without what a holder left behind that expired before an offer: see lua/include/line.lua.
+std::string_view first_line(std::string_view text) { return text.substr(0, text.find('\n')); }
+
 }  // namespace
 
 LockValueWriter::LockValueWriter(const RunnerId& runner, std::string_view client,
@@ -98,7 +101,7 @@ StoredLock read_lock_value(std::string_view name, std::string_view value, const 
     lock.owner = value.substr(0, owner_size);
     lock.confirmed = value[owner_size] == '=';
     try {
-      read_json(json::parse(value.substr(owner_size + 1)), lock);
+      read_json(json::parse(first_line(value.substr(owner_size + 1))), lock);
     } catch (const json::exception&) {
       // Not written by us: all that we know is that somebody has it.
       lock = {};
@@ -119,7 +122,7 @@ LockRecord read_shared_holder(std::string_view name, std::string_view value, mil
   lock.record.name = name;
   lock.record.kind = LockKind::shared;
   lock.record.token = view.counter;
-  read_json(json::parse(value.substr(1)), lock);
+  read_json(json::parse(first_line(value.substr(1))), lock);
   const auto now = std::chrono::duration_cast<milliseconds>(view.now.time_since_epoch());
   set_times(lock.record, end - now, view.now);
   return lock.record;

@@ -32,11 +32,17 @@ constexpr std::array explanations{
     Explanation{"WRONGTYPE", Reason::wrong_type,
                 "another program uses this key for something else"},
     Explanation{"OOM", Reason::out_of_memory, "the server is at its memory limit (maxmemory)"},
+    Explanation{"ERR max number of clients reached", Reason::too_many_clients,
+                "the server accepts no more connections (maxclients)"},
+    Explanation{"MISCONF", Reason::cannot_save,
+                "the server cannot save its data and refuses writes"},
     Explanation{"READONLY", Reason::read_only, "this is a replica: point the URI at the primary"},
+    Explanation{"NOREPLICAS", Reason::no_replicas,
+                "fewer replicas are connected than the server wants (min-replicas-to-write)"},
+    Explanation{"MASTERDOWN", Reason::no_primary, "the replica has no link to its primary"},
+    Explanation{"CLUSTERDOWN", Reason::no_primary, "the cluster is down"},
     Explanation{"LOADING", Reason::loading, "the server is still reading its data set"},
-    Explanation{"MASTERDOWN", Reason::loading, "the replica has no link to its primary"},
     Explanation{"BUSY", Reason::busy, "a script blocks the server"},
-    Explanation{"MISCONF", Reason::other, "the server cannot save its data and refuses writes"},
     Explanation{"MOVED", Reason::other, "Redis Cluster is not supported"},
     Explanation{"CROSSSLOT", Reason::other, "Redis Cluster is not supported"},
 };
@@ -69,6 +75,12 @@ ServerRefused explain(std::string_view error_reply, const std::string& where) {
     }
   }
   return {Reason::other, where + ": " + std::string(error)};
+}
+
+bool is_about_this_server(std::string_view error_reply) {
+  const std::string_view error = without_script_frame(error_reply);
+  return error.starts_with("READONLY") || error.starts_with("MASTERDOWN") ||
+         error.starts_with("CLUSTERDOWN");
 }
 
 RedisReply&& checked(RedisReply&& reply, const std::string& where) {

@@ -20,6 +20,7 @@ using Words = std::initializer_list<std::string_view>;
 // Renewals are cut into pieces of this many, so that Redis never works for more than a few
 // milliseconds before it serves somebody else.
 constexpr std::size_t most_renewals_at_once = 1'000;
+constexpr std::size_t most_lines_at_once = 200;
 
 /// The number that a script has under this name, in thousandths.
 constexpr long script_constant(std::string_view script, std::string_view name) {
@@ -55,16 +56,14 @@ constexpr bool publishes(std::string_view script, LockMessage::Type type) {
 
 // The scripts and the embedded store run their lines by the same numbers.
 constexpr std::string_view line_script = lua::watch_line.text;
-static_assert(script_constant(line_script, "time_to_confirm") ==
-              line_rules::time_to_confirm.count() * 1'000);
-static_assert(script_constant(line_script, "time_to_answer") ==
-              line_rules::time_to_answer.count() * 1'000);
-static_assert(script_constant(line_script, "most_questions") == line_rules::most_questions * 1'000);
+static_assert(script_constant(line_script, "time_to_show") ==
+              line_rules::time_to_show.count() * 1'000);
 static_assert(static_cast<double>(script_constant(line_script, "overtake")) / 1'000 ==
               line_rules::overtake);
 
 // They send the same messages, too.
 static_assert(publishes(line_script, LockMessage::Type::granted));
+static_assert(publishes(line_script, LockMessage::Type::crowded));
 static_assert(publishes(lua::contend.text, LockMessage::Type::taken));
 static_assert(publishes(lua::contend.text, LockMessage::Type::awaited));
 static_assert(publishes(lua::force_release.text, LockMessage::Type::vanished));
@@ -74,6 +73,18 @@ static_assert(publishes(lua::force_release.text, LockMessage::Type::vanished));
 bool is_free(const StoredLock& lock) {
   return lock.record.holder_count == 0 ||
          (!lock.confirmed && lock.record.state == LockState::stale);
+}
+
+bool is_wrong_type(const RedisReply& reply) {
+  return reply.type == RedisReply::Type::error &&
+         explain(reply.text, {}).reason() == ServerRefused::Reason::wrong_type;
+}
+
+constexpr std::string_view late = "late";
+
+LineWatch::Found found_word(std::string_view word) {
+  if (word == "waiting") return LineWatch::Found::waiting;
+  return word == "offered" ? LineWatch::Found::offered : LineWatch::Found::missing;
 }
 
 bool is_token(const RedisReply& reply) { return reply.type == RedisReply::Type::integer; }
@@ -109,10 +120,10 @@ std::string RedisLockStore::value_for(const LockRenewal& renewal) const {
 
 /// The script that takes a free lock, with the texts that it refers to.
 struct RedisLockStore::FreeLock {
-  FreeLock(const RedisLockStore& store, const AcquireRequest& request)
+  FreeLock(const RedisLockStore& store, const AcquireRequest& request, std::string_view server)
       : value(store.value_for(request)),
         lock(LockKeys::lock_key(request.name)),
-        fence(lock + ":fence"),
+        fence(LockKeys::fence_key(request.name, server)),
         px((request.ttl + store.linger_).count()),
         script(lua::acquire, {lock, fence}, {value, px}) {}
   FreeLock(const FreeLock&) = delete;
@@ -126,40 +137,52 @@ struct RedisLockStore::FreeLock {
 };
 
 AcquireOutcome RedisLockStore::acquire(const AcquireRequest& request) {
+  const std::string server = link_->server();
+  try {
+    return acquire_on(server, request);
+  } catch (const Unavailable&) {
+    if (link_->server() == server) throw;
+  }
+  return acquire_on(link_->server(), request);  // another server has taken over
+}
+
+AcquireOutcome RedisLockStore::acquire_on(std::string_view server, const AcquireRequest& request) {
   const bool joins = request.join != Join::no;
   if (request.attempt == Attempt::first) {
     if (request.kind == LockKind::exclusive) {
       // Most locks are free: the lean script is tried first.
-      const FreeLock free{*this, request};
-      const RedisReply reply = run_script(*link_, free.script);
+      const FreeLock free{*this, request, server};
+      const RedisReply reply = run_script_on(server, *link_, free.script);
       if (is_token(reply)) return Granted{.token = to_token(reply)};
     } else {
-      auto outcome = contend(request, Attempt::first, Join::no);
+      auto outcome = contend(server, request, Attempt::first, Join::no);
       if (!joins || std::holds_alternative<Granted>(outcome)) return outcome;
     }
   }
   if (joins && request.before_joining) request.before_joining();
-  return contend(request, Attempt::later, request.join);
+  return contend(server, request, Attempt::later, request.join);
 }
 
 std::vector<std::optional<FencingToken>> RedisLockStore::acquire_free(
     std::span<const AcquireRequest> requests) {
+  const std::string server = link_->server();
   std::deque<FreeLock> locks;
   std::vector<ScriptCall> calls;
   calls.reserve(requests.size());
   for (const AcquireRequest& request : requests) {
-    calls.push_back(locks.emplace_back(*this, request).script);
+    calls.push_back(locks.emplace_back(*this, request, server).script);
   }
   std::vector<std::optional<FencingToken>> tokens;
-  for (RedisReply& answer : run_scripts(*link_, calls)) {
+  for (RedisReply& answer : run_scripts_on(server, *link_, calls)) {
     const RedisReply reply = checked(std::move(answer), where());
     tokens.push_back(is_token(reply) ? std::optional(to_token(reply)) : std::nullopt);
   }
   return tokens;
 }
 
-AcquireOutcome RedisLockStore::contend(const AcquireRequest& request, Attempt attempt, Join join) {
-  const LockKeys keys{request.name};
+AcquireOutcome RedisLockStore::contend(std::string_view server, const AcquireRequest& request,
+                                       Attempt attempt, Join join) {
+  const LockKeys keys{request.name, server};
   const std::string value = value_for(request);
   const bool adopts = request.adoption == Adoption::allowed && runner_.persistent();
   const Digits ttl{request.ttl.count()};
@@ -167,15 +190,17 @@ AcquireOutcome RedisLockStore::contend(const AcquireRequest& request, Attempt at
   const Digits silence{request.steal_after.count()};
   const Digits priority{request.priority};
   const Digits place{static_cast<long long>(request.place)};
-  const RedisReply reply = run_script(
-      *link_,
+  const Digits until{request.mode == AcquireMode::always ? give_up_at() : 0};
+  const RedisReply reply = run_script_on(
+      server, *link_,
       {lua::contend,
        keys.all(),
        {value, ttl, kind_word(request.kind, request.permits), permits, mode_word(request.mode),
         silence, adopts ? std::string_view(runner_.str()) : std::string_view{},
         runner_.incarnation(), join_word(join), priority, place,
-        attempt == Attempt::first ? "yes" : "no"}});
+        attempt == Attempt::first ? "yes" : "no", until}});
   const auto& parts = reply.elements;
+  if (parts.at(0).text == late) throw_late();
   evicted_ += static_cast<std::uint64_t>(parts.at(7).integer);
 
   const FencingToken token = to_token(parts.at(1));
@@ -189,27 +214,44 @@ AcquireOutcome RedisLockStore::contend(const AcquireRequest& request, Attempt at
   }
   if (kind || join != Join::no) awaited_.add(request.owner);
   if (kind) return Granted{*kind, token, std::move(other)};
-  Conflict conflict{.place = static_cast<std::uint64_t>(parts.at(6).integer)};
+  Conflict conflict{.place = static_cast<std::uint64_t>(parts.at(6).integer),
+                    .alone = parts.at(8).integer == 1};
   if (other) conflict.holder = std::move(*other);
   conflict.holder.name = request.name;
   return conflict;
 }
 
+/// When a request that is sent now has no effect any more, in ms of the server's time. What takes a
+/// lock away from a living holder must not do so after its caller was told that it failed.
+long long RedisLockStore::give_up_at() const {
+  const std::array<std::string_view, 1> words{"TIME"};
+  const RedisCommand command{words};
+  const RedisReply time = checked(std::move(link_->pipeline({&command, 1}).front()), where());
+  const auto now = to_time(time.elements.at(0), time.elements.at(1)).time_since_epoch();
+  return (std::chrono::duration_cast<milliseconds>(now) + timeout_).count();
+}
+
+void RedisLockStore::throw_late() const {
+  throw Unavailable(where() + ": the request reached the server too late and was not executed");
+}
+
 void RedisLockStore::renew(std::span<LockRenewal> renewals, milliseconds timeout) {
+  const std::string server = link_->server();
   struct Texts {
-    Texts(const LockRenewal& renewal, std::string text, milliseconds linger)
-        : value(std::move(text)), ttl(renewal.ttl.count()), px((renewal.ttl + linger).count()) {
+    Texts(const LockRenewal& renewal, std::string text, milliseconds its_linger,
+          std::string_view server)
+        : value(std::move(text)), ttl(renewal.ttl.count()), linger(its_linger.count()) {
       if (renewal.kind == LockKind::exclusive) {
         lock = LockKeys::lock_key(renewal.name);
       } else {
-        keys.emplace(renewal.name);
+        keys.emplace(renewal.name, server);
       }
     }
     std::string lock;              // of an exclusive lock
     std::optional<LockKeys> keys;  // of a shared one
     std::string value;
     Digits ttl;
-    Digits px;
+    Digits linger;
   };
   while (!renewals.empty()) {
     const auto piece = renewals.first(std::min(renewals.size(), most_renewals_at_once));
@@ -219,11 +261,11 @@ void RedisLockStore::renew(std::span<LockRenewal> renewals, milliseconds timeout
     std::vector<ScriptCall> calls;
     calls.reserve(piece.size());
     for (const LockRenewal& renewal : piece) {
-      const Texts& text = texts.emplace_back(renewal, value_for(renewal), linger_);
+      const Texts& text = texts.emplace_back(renewal, value_for(renewal), linger_, server);
       if (text.keys) {
         calls.emplace_back(lua::renew_shared, text.keys->all(), Words{text.value, text.ttl});
       } else {
-        calls.emplace_back(lua::renew, Words{text.lock}, Words{text.value, text.px});
+        calls.emplace_back(lua::renew, Words{text.lock}, Words{text.value, text.ttl, text.linger});
       }
     }
     auto replies = run_scripts(*renewal_link_, calls, timeout);
@@ -251,7 +293,7 @@ std::vector<Standing> RedisLockStore::verify(std::span<const GrantId> grants,
     std::vector<ScriptCall> calls;
     calls.reserve(piece.size());
     for (const GrantId& grant : piece) {
-      const LockKeys& its = keys.emplace_back(grant.name);
+      const LockKeys& its = keys.emplace_back(grant.name, link_->server());
       calls.emplace_back(lua::verify, Words{its.lock(), its.holders(), its.book()},
                          Words{grant.owner});
     }
@@ -263,7 +305,7 @@ std::vector<Standing> RedisLockStore::verify(std::span<const GrantId> grants,
 }
 
 ReleaseResult RedisLockStore::release(std::string_view name, std::string_view owner) {
-  const LockKeys keys{name};
+  const LockKeys keys = keys_of(name);
   if (!awaited_.take(owner)) {
     const std::string held = std::string(owner) + '=';
     const auto reply = run_script(*link_, {lua::release, {keys.lock(), keys.line()}, {held}});
@@ -278,7 +320,8 @@ std::vector<ReleaseResult> RedisLockStore::release_all(std::span<const GrantId> 
   calls.reserve(grants.size());
   for (const GrantId& grant : grants) {
     awaited_.take(grant.owner);
-    calls.emplace_back(lua::hand_over, keys.emplace_back(grant.name).all(), Words{grant.owner});
+    calls.emplace_back(lua::hand_over, keys.emplace_back(grant.name, link_->server()).all(),
+                       Words{grant.owner});
   }
   std::vector<ReleaseResult> results;
   results.reserve(grants.size());
@@ -300,32 +343,45 @@ ReleaseResult RedisLockStore::to_release_result(const RedisReply& reply) {
 }
 
 RenewalResult RedisLockStore::downgrade(const LockRenewal& renewal) {
-  const LockKeys keys{renewal.name};
+  const std::string server = link_->server();
+  const LockKeys keys{renewal.name, server};
   const std::string value = value_for(renewal);
   const Digits ttl{renewal.ttl.count()};
   awaited_.add(renewal.owner);
-  return to_renewal_result(run_script(*link_, {lua::downgrade, keys.all(), {value, ttl}}));
+  return to_renewal_result(
+      run_script_on(server, *link_, {lua::downgrade, keys.all(), {value, ttl}}));
 }
 
 void RedisLockStore::resize(std::string_view name, int permits) {
-  const LockKeys keys{name};
+  const LockKeys keys = keys_of(name);
   const Digits limit{permits};
   run_script(*link_, {lua::resize, keys.all(), {limit}});
 }
 
 void RedisLockStore::watch_lines(std::span<LineWatch> lines) {
-  std::deque<LockKeys> keys;
-  std::vector<ScriptCall> calls;
-  calls.reserve(lines.size());
-  for (const LineWatch& line : lines) {
-    calls.emplace_back(lua::watch_line, keys.emplace_back(line.name).all(), Words{line.owner});
-  }
-  auto replies = run_scripts(*link_, calls);
-  for (std::size_t i = 0; i < lines.size(); ++i) {
-    const RedisReply reply = checked(std::move(replies[i]), where());
-    lines[i].in_line = reply.elements.at(0).integer == 1;
-    lines[i].look_in = milliseconds{reply.elements.at(1).integer};
-    evicted_ += static_cast<std::uint64_t>(reply.elements.at(2).integer);
+  while (!lines.empty()) {
+    const auto piece = lines.first(std::min(lines.size(), most_lines_at_once));
+    lines = lines.subspan(piece.size());
+
+    std::deque<LockKeys> keys;
+    std::vector<ScriptCall> calls;
+    calls.reserve(piece.size());
+    for (const LineWatch& line : piece) {
+      calls.emplace_back(lua::watch_line, keys.emplace_back(line.name, link_->server()).all(),
+                         Words{line.owner, client_});
+    }
+    const auto replies = run_scripts(*link_, calls);
+    for (std::size_t i = 0; i < piece.size(); ++i) {
+      if (replies[i].type == RedisReply::Type::error) {
+        piece[i].error = explain(replies[i].text, where()).what();
+        continue;
+      }
+      const auto& parts = replies[i].elements;
+      piece[i].found = found_word(parts.at(0).text);
+      piece[i].look_in = milliseconds{parts.at(1).integer};
+      evicted_ += static_cast<std::uint64_t>(parts.at(2).integer);
+      piece[i].alone = parts.at(3).integer == 1;
+    }
   }
 }
 
@@ -349,7 +405,7 @@ std::unique_ptr<LockListener> RedisLockStore::listen(
 }
 
 std::optional<LockRecord> RedisLockStore::status(std::string_view name) {
-  const LockKeys keys{name};
+  const LockKeys keys = keys_of(name);
   const RedisReply reply = run_script(*link_, {lua::status, keys.all(), {"1"}});
   if (reply.type == RedisReply::Type::nil) return std::nullopt;
   StoredLock lock = to_stored_lock_in_detail(name, reply);
@@ -358,9 +414,11 @@ std::optional<LockRecord> RedisLockStore::status(std::string_view name) {
 }
 
 std::optional<LockRecord> RedisLockStore::force_release(std::string_view name) {
-  const LockKeys keys{name};
-  const RedisReply reply = run_script(*link_, {lua::force_release, keys.all(), {}});
+  const LockKeys keys = keys_of(name);
+  const Digits until{give_up_at()};
+  const RedisReply reply = run_script(*link_, {lua::force_release, keys.all(), {until}});
   if (reply.type == RedisReply::Type::nil) return std::nullopt;
+  if (reply.text == late) throw_late();
   return to_stored_lock(name, reply).record;
 }
 
@@ -373,9 +431,8 @@ std::vector<LockRecord> RedisLockStore::remove_stale(std::string_view pattern) {
   std::vector<LockRecord> removed;
   visit_stored(pattern, [&](const StoredLock& lock) {
     if (lock.record.state != LockState::stale) return true;
-    const std::string key = LockKeys::lock_key(lock.record.name);
-    const Digits linger{lock.linger.count()};
-    if (run_script(*link_, {lua::remove_stale, {key}, {lock.owner, linger}}).integer == 1) {
+    const LockKeys keys = keys_of(lock.record.name);
+    if (run_script(*link_, {lua::remove_stale, keys.all(), {lock.owner}}).integer == 1) {
       removed.push_back(lock.record);
     }
     return true;
@@ -398,14 +455,17 @@ void RedisLockStore::visit_stored(std::string_view pattern,
     std::vector<ScriptCall> calls;
     calls.reserve(found.size());
     for (const RedisReply& key : found) {
-      calls.emplace_back(lua::status, keys.emplace_back(LockKeys::name_of(key.text)).all(),
+      calls.emplace_back(lua::status,
+                         keys.emplace_back(LockKeys::name_of(key.text), link_->server()).all(),
                          Words{"0"});
     }
-    const auto replies = run_scripts(*link_, calls);
+    auto replies = run_scripts(*link_, calls);
     for (std::size_t i = 0; i < replies.size(); ++i) {
-      // Gone since the SCAN, or not a string and so not a lock: the list goes on without it.
-      if (replies[i].type != RedisReply::Type::array) continue;
-      const StoredLock lock = to_stored_lock(LockKeys::name_of(found[i].text), replies[i]);
+      // Not a string, and so not a lock: the list goes on without it.
+      if (is_wrong_type(replies[i])) continue;
+      const RedisReply reply = checked(std::move(replies[i]), where());
+      if (reply.type != RedisReply::Type::array) continue;  // gone since the SCAN
+      const StoredLock lock = to_stored_lock(LockKeys::name_of(found[i].text), reply);
       if (!is_free(lock) && !visitor(lock)) return;
     }
     cursor = page.elements.at(0).text;

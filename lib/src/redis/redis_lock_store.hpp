@@ -7,11 +7,12 @@
 #include "leasehold/runner_id.hpp"
 #include "locks/lock_store.hpp"
 #include "redis/awaited_owners.hpp"
+#include "redis/lock_keys.hpp"
 #include "redis/lock_value.hpp"
 
 namespace leasehold::inline v0::redis {
 
-/// Locks in Redis: one key for each lock, one for its token counter, and three more while it is
+/// Locks in Redis: one key for each lock, one for its token counter, and four more while it is
 /// shared or somebody waits for it. Each call is one script; an acquire that meets a conflict is
 /// two.
 class RedisLockStore final : public LockStore {
@@ -50,8 +51,13 @@ class RedisLockStore final : public LockStore {
 
  private:
   struct FreeLock;
-  AcquireOutcome contend(const AcquireRequest& request, Attempt attempt, Join join);
+  AcquireOutcome acquire_on(std::string_view server, const AcquireRequest& request);
+  AcquireOutcome contend(std::string_view server, const AcquireRequest& request, Attempt attempt,
+                         Join join);
+  LockKeys keys_of(std::string_view name) const { return {name, link_->server()}; }
   ReleaseResult to_release_result(const RedisReply& reply);
+  long long give_up_at() const;
+  [[noreturn]] void throw_late() const;
   std::string value_for(const AcquireRequest& request) const;
   std::string value_for(const LockRenewal& renewal) const;
   void visit_stored(std::string_view pattern,

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "redis/redis_errors.hpp"
+
 namespace leasehold::inline v0::redis {
 namespace {
 
@@ -49,13 +51,14 @@ SharedConnection::SharedConnection(const RedisUri& uri, milliseconds connect_tim
       backoff_(first_pause, longest_pause) {}
 
 std::vector<RedisReply> SharedConnection::execute(std::span<const RedisCommand> commands,
-                                                  milliseconds timeout) {
+                                                  milliseconds timeout, std::string_view server) {
   std::string& bytes = encode_buffer();
   for (const RedisCommand& command : commands) encode(command, bytes);
 
   Request request;
   request.bytes = bytes;
   request.expected = commands.size();
+  request.server = server;
   request.replies.reserve(commands.size());  // here, on the heap of the thread that frees it
   request.deadline = steady_clock::now() + timeout;
 
@@ -70,6 +73,18 @@ std::vector<RedisReply> SharedConnection::execute(std::span<const RedisCommand> 
 
   if (request.failure) request.failure->raise();
   return std::move(request.replies);
+}
+
+std::string SharedConnection::server(milliseconds timeout) {
+  {
+    const ThreadLock lock(mutex_);
+    if (server_) return *server_;
+  }
+  constexpr std::array<std::string_view, 1> ping{"PING"};
+  const RedisCommand command{ping};
+  execute({&command, 1}, timeout);  // connects
+  const ThreadLock lock(mutex_);
+  return server_.value_or("");
 }
 
 SharedConnection::Role SharedConnection::enqueue(Request& request) {
@@ -204,7 +219,19 @@ bool SharedConnection::connect_for(Round& round) {
   return true;
 }
 
+/// Fails the requests that are meant for another server than the one we are connected to. From then
+/// on they have nothing to send and expect nothing.
+void SharedConnection::refuse_misdirected(Round& round) const {
+  for (Request* r = round.first; r; r = r->next) {
+    if (r->server.empty() || r->server == connection_.server()) continue;
+    r->failure = {FailureKind::unavailable, where_ + ": another server has taken over"};
+    r->bytes = {};
+    r->expected = 0;
+  }
+}
+
 void SharedConnection::send(Round& round) {
+  refuse_misdirected(round);
   if (!round.first->next) {
     round.sent = connection_.send(round.first->bytes, round.deadline);
     return;
@@ -221,7 +248,7 @@ void SharedConnection::receive(Round& round) {
   try {
     Request* request = round.first;
     std::size_t sent = round.sent;
-    if (request->bytes.size() <= sent) {
+    if (sent > 0 && request->bytes.size() <= sent) {
       connection_.await_bytes(round.deadline);
       // Redis has nearly finished this round. It gets the next one before we read and wake threads.
       ahead_ = take_queue();
@@ -229,7 +256,11 @@ void SharedConnection::receive(Round& round) {
     }
     for (; request && request->bytes.size() <= sent; request = request->next) {
       while (request->replies.size() < request->expected) {
-        request->replies.push_back(connection_.receive(round.deadline));
+        const RedisReply& reply =
+            request->replies.emplace_back(connection_.receive(round.deadline));
+        if (reply.type == RedisReply::Type::error && is_about_this_server(reply.text)) {
+          wants_new_connection_ = true;
+        }
       }
       sent -= request->bytes.size();
     }
@@ -242,8 +273,9 @@ void SharedConnection::receive(Round& round) {
     why = error.what();
   }
 
-  // A late reply would be taken for the answer to the next command.
-  connection_.close();
+  // A late reply would be taken for the answer to the next command, and a late request would take
+  // effect after its caller was told that it failed.
+  connection_.abandon();
   fail(round, why);
   if (!ahead_.first) return;
   fail(ahead_, why);
@@ -268,11 +300,16 @@ steady_clock::duration SharedConnection::ensure_connected() {
   if (connection_.open() && now - last_used_ > idle_before_check && connection_.hung_up()) {
     connection_.close();
   }
+  if (std::exchange(wants_new_connection_, false)) connection_.close();
   if (connection_.open()) return {};
   // Until the next attempt the last failure stands, whatever it was.
   if (now < next_attempt_) return {};
   try {
     connection_.connect();
+    {
+      const ThreadLock lock(mutex_);
+      server_ = connection_.server();
+    }
     backoff_.reset();
     next_attempt_ = {};
   } catch (const ServerRefused& error) {

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "leasehold/errors.hpp"
+#include "support/boot_clock.hpp"
 #include "support/trust_margin.hpp"
 #include "tasks/task_store.hpp"
 
@@ -24,7 +25,7 @@ enum class LeaseStage {
 ///
 /// Only `valid_until` may be read while another thread writes it.
 struct HeldLease {
-  using Clock = std::chrono::steady_clock;
+  using Clock = BootClock;
 
   HeldLease(LeasedTask leased, LeaseStage first_stage, Clock::time_point trusted_until)
       : task(std::move(leased)), stage(first_stage), valid_until(trusted_until) {}

@@ -12,7 +12,6 @@ namespace leasehold::inline v0 {
 namespace {
 
 using std::chrono::milliseconds;
-using std::chrono::steady_clock;
 
 /// In order of id, as stores want them.
 std::vector<LeaseKey> keys_of(std::span<HeldLease* const> leases) {
@@ -47,8 +46,7 @@ WriteResult was_completed(const HeldLease& lease, const std::optional<TaskRecord
     return ours ? WriteResult::accepted : WriteResult::stale;
   }
   // Deleted. While the lease is valid, nobody else can have completed the task.
-  return steady_clock::now() < lease.valid_until.load() ? WriteResult::accepted
-                                                        : WriteResult::unknown;
+  return BootClock::now() < lease.valid_until.load() ? WriteResult::accepted : WriteResult::unknown;
 }
 
 /// Makes a call after a write whose reply was lost. If the call fails, for whatever reason, the
@@ -127,9 +125,9 @@ void LeaseWrites::all_or_none(std::span<HeldLease* const> leases, WriteResults& 
 LeaseWrites::Renewal LeaseWrites::extend(std::span<HeldLease* const> leases,
                                          milliseconds duration) {
   const auto keys = keys_of(leases);
-  auto sent = steady_clock::now();
+  auto sent = BootClock::now();
   const Accepted accepted(keys, once_or_twice("extend", {}, [&] {
-                            sent = steady_clock::now();  // latency must shorten trust
+                            sent = BootClock::now();  // latency must shorten trust
                             return store_.extend(keys, duration);
                           }));
   telemetry_.extended.add(accepted.size());

@@ -13,7 +13,6 @@
 namespace leasehold::inline v0 {
 
 using std::chrono::milliseconds;
-using std::chrono::steady_clock;
 
 QueueCore::QueueCore(std::unique_ptr<TaskStore> its_store, TaskQueueOptions its_options)
     : options(std::move(its_options)),
@@ -36,10 +35,10 @@ std::vector<TaskLease> QueueCore::lease(LeaseRequest request) {
 
 QueueCore::Leased QueueCore::lease_tasks(const LeaseRequest& request) {
   check_lease_request(request);
-  const auto sent = steady_clock::now();  // before the call: latency must shorten trust
+  const auto sent = BootClock::now();  // before the call: latency must shorten trust
   Leased leased{store->lease(request), trusted_until(sent, request.duration)};
   telemetry.lease_time.add(
-      std::chrono::duration_cast<std::chrono::microseconds>(steady_clock::now() - sent));
+      std::chrono::duration_cast<std::chrono::microseconds>(BootClock::now() - sent));
   telemetry.leased.add(leased.tasks.size());
   if (leased.tasks.empty()) telemetry.empty_leases.add();
   return leased;

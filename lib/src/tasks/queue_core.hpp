@@ -46,7 +46,7 @@ class QueueCore : public std::enable_shared_from_this<QueueCore> {
   /// The same without handles, for a worker.
   struct Leased {
     std::vector<LeasedTask> tasks;
-    std::chrono::steady_clock::time_point valid_until;
+    BootClock::time_point valid_until;
   };
   Leased lease_tasks(const LeaseRequest& request);
 

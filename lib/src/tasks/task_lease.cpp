@@ -70,10 +70,10 @@ TaskLease::~TaskLease() {
 const std::string& TaskLease::worker() const noexcept { return state_->worker; }
 
 std::chrono::steady_clock::time_point TaskLease::valid_until() const noexcept {
-  return state_->valid_until;
+  return to_steady(state_->valid_until);
 }
 
-bool TaskLease::valid() const noexcept { return std::chrono::steady_clock::now() < valid_until(); }
+bool TaskLease::valid() const noexcept { return BootClock::now() < state_->valid_until.load(); }
 
 LeaseWrite TaskLease::extend() { return extend(state_->duration); }
 

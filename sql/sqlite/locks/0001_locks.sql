@@ -20,8 +20,7 @@ CREATE TABLE lock_parties (
   every       INTEGER NOT NULL,            -- ms between heartbeats, 0 if none are promised
   linger      INTEGER NOT NULL,            -- ms that the row stays after the grant has ended
   granted     INTEGER NOT NULL,            -- when; of a waiter: since when it waits
-  ends        INTEGER NOT NULL,            -- when the grant, or the time to confirm an offer, ends; of a waiter:
-                                           -- see sign_of_life
+  ends        INTEGER NOT NULL,            -- when the grant, or the time to confirm an offer, ends; of a waiter: 0
   gone        INTEGER NOT NULL,
   renewals    INTEGER NOT NULL DEFAULT 0,
   token       INTEGER NOT NULL DEFAULT 0,  -- 0 until it holds the lock
@@ -35,6 +34,14 @@ CREATE TABLE lock_parties (
 
 -- Partial, so that a lock that nobody waits for costs nothing here.
 CREATE INDEX lock_line ON lock_parties (name, score, owner) WHERE state = 'waiting';
+
+-- The clients that wait in a line, and when each was last seen.
+CREATE TABLE lock_clients (
+  name   TEXT    NOT NULL,
+  client TEXT    NOT NULL,
+  seen   INTEGER NOT NULL,
+  PRIMARY KEY (name, client)
+) WITHOUT ROWID;
 
 -- What is remembered about a name.
 CREATE TABLE lock_tokens (

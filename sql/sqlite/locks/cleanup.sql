@@ -7,7 +7,7 @@ SELECT max(name) FROM (SELECT name FROM lock_tokens WHERE name > ?1 ORDER BY nam
 
 -- name: remove_expired
 -- Removes the records that have lingered for long enough. Offers are left to unsettled_lines, because
--- their clients have to be evicted as well.
+-- they are offered to the next waiter then.
 --   ?1 after this name, ?2 up to this one, ?3 now
 DELETE FROM lock_parties WHERE name > ?1 AND name <= ?2 AND state = 'held' AND gone <= ?3
 
@@ -32,6 +32,7 @@ SELECT name FROM lock_parties WHERE name > ?1 AND name <= ?2 AND state = 'grante
 -- Ends all grants of an earlier boot, because their holders ended with it. From now on the records of
 -- exclusive holders linger as those of any holder that has expired.
 DELETE FROM lock_messages;
+DELETE FROM lock_clients;
 DELETE FROM lock_parties WHERE state <> 'held' OR kind <> 'x';
 UPDATE lock_parties SET granted = :now - (ends - granted), gone = :now + linger, ends = :now;
 UPDATE lock_tokens SET permits = NULL, place = NULL;

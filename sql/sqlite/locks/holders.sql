@@ -22,19 +22,19 @@ UPDATE lock_parties SET state = 'granted', granted = ?3, ends = ?4, gone = ?4, r
 WHERE name = ?1 AND state = 'waiting' AND owner = ?2
 
 -- name: renew
--- Prolongs an exclusive grant, unless somebody else has the lock now.
+-- Prolongs an exclusive grant, unless it has ended or somebody else has the lock now.
 --   ?1 name, ?2 owner, ?3 now, ?4 ttl, ?5 every,
 -- ?6 linger, ?7 renewals, ?8 metadata
 UPDATE lock_parties SET ends = ?3 + ?4, gone = ?3 + ?4 + ?6, ttl = ?4, every = ?5, linger = ?6, renewals = ?7,
                        metadata = ?8, version = version + 1
-WHERE name = ?1 AND state = 'held' AND owner = ?2 AND kind = 'x' AND gone > ?3
+WHERE name = ?1 AND state = 'held' AND owner = ?2 AND kind = 'x' AND ends > ?3
   AND NOT EXISTS (SELECT 1 FROM lock_parties WHERE name = ?1 AND state < 'waiting' AND owner <> ?2)
 
 -- name: renew_shared
--- Prolongs a shared grant. Values as in renew.
+-- Prolongs a shared grant, unless it has ended. Values as in renew.
 UPDATE lock_parties SET ends = ?3 + ?4, gone = ?3 + ?4 + ?6, ttl = ?4, every = ?5, linger = ?6, renewals = ?7,
                        metadata = ?8, version = version + 1
-WHERE name = ?1 AND state = 'held' AND owner = ?2 AND kind <> 'x'
+WHERE name = ?1 AND state = 'held' AND owner = ?2 AND kind <> 'x' AND ends > ?3
 
 -- name: downgrade
 -- Turns an exclusive grant into a shared one. Values as in renew.

@@ -10,7 +10,7 @@ VALUES (?1, 'waiting', ?2, ?12, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, 0, 0, ?13,
 -- name: first_waiter
 -- The next waiter.
 --   ?1 name
-SELECT owner, kind, client, permits, score, ends, renewals
+SELECT owner, kind, client, permits, score
 FROM lock_parties WHERE name = ?1 AND state = 'waiting' ORDER BY score, owner LIMIT 1
 
 -- name: waiter
@@ -28,18 +28,39 @@ FROM lock_parties WHERE name = ?1 AND state = 'waiting' ORDER BY score, owner
 --   ?1 name
 SELECT count(*) FROM lock_parties WHERE name = ?1 AND state = 'waiting'
 
--- name: sign_of_life
--- Records how often a waiter was asked for a sign of life since its last one, and until when it has time
--- to answer or need not be asked.
---   ?1 name, ?2 owner, ?3 times, ?4 end
-UPDATE lock_parties SET renewals = ?3, ends = ?4, version = version + 1
-WHERE name = ?1 AND state = 'waiting' AND owner = ?2
-
 -- name: remove_waiter
 --   ?1 name, ?2 owner
 DELETE FROM lock_parties WHERE name = ?1 AND state = 'waiting' AND owner = ?2
 
--- name: evict
--- Removes all waiters of a client from a line.
+-- name: last_seen
+-- When a client was last seen in a line.
 --   ?1 name, ?2 client
-DELETE FROM lock_parties WHERE name = ?1 AND state = 'waiting' AND client = ?2
+SELECT seen FROM lock_clients WHERE name = ?1 AND client = ?2
+
+-- name: show
+--   ?1 name, ?2 client, ?3 now
+INSERT INTO lock_clients (name, client, seen) VALUES (?1, ?2, ?3)
+ON CONFLICT (name, client) DO UPDATE SET seen = ?3
+
+-- name: client_count
+--   ?1 name
+SELECT count(*) FROM lock_clients WHERE name = ?1
+
+-- name: other_client
+-- One that is not this one.
+--   ?1 name, ?2 client
+SELECT client FROM lock_clients WHERE name = ?1 AND client <> ?2 LIMIT 1
+
+-- name: forget_client
+--   ?1 name, ?2 client
+DELETE FROM lock_clients WHERE name = ?1 AND client = ?2
+
+-- name: forget_unseen
+--   ?1 name, ?2 since when they were not seen
+DELETE FROM lock_clients WHERE name = ?1 AND seen <= ?2
+
+-- name: forget_clients
+-- Removes all of them if nobody waits.
+--   ?1 name
+DELETE FROM lock_clients
+WHERE name = ?1 AND NOT EXISTS (SELECT 1 FROM lock_parties WHERE name = ?1 AND state = 'waiting')

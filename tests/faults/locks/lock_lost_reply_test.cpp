@@ -65,7 +65,8 @@ TEST_P(LostReplyTest, OfExtendIsNoLoss) {
   EXPECT_TRUE(proxy.wait_swallowed());
   EXPECT_TRUE(lock.valid());
   EXPECT_FALSE(lock.lost().stop_requested());
-  EXPECT_EQ(lock.valid_until(), trusted);
+  // Not prolonged. Counted on another clock, it is the same to within some microseconds only.
+  EXPECT_LT(lock.valid_until(), trusted + 50ms);
   EXPECT_TRUE(eventually([&] { return lock.extend() == Ownership::held; }));
   EXPECT_GT(lock.valid_until(), trusted);
   expect_trust_ends_before_the_servers(lock);

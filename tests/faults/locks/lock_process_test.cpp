@@ -172,7 +172,11 @@ TEST_P(LockProcessTest, RestartedServiceAdoptsTheLockOfItsDeadPredecessor) {
   EXPECT_FALSE(client.acquire(name, {.reentry = Reentry::allowed, .wait = 0ms}));
   EXPECT_FALSE(restarted.acquire(name, {.wait = 0ms}));
   Lock lock = restarted.acquire(name, {.reentry = Reentry::allowed, .wait = 0ms}).value();
-  EXPECT_EQ(lock.token(), holder.token);
+  if (store.is_redis()) {
+    EXPECT_GT(lock.token(), holder.token) << "for all that Redis knows, it may be alive";
+  } else {
+    EXPECT_EQ(lock.token(), holder.token);
+  }
   ASSERT_TRUE(lock.took_over_from());
   EXPECT_EQ(lock.took_over_from()->runner, holder.runner);
   EXPECT_EQ(lock.extend(), Ownership::held);

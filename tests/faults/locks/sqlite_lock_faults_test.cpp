@@ -266,7 +266,7 @@ TEST_F(SqliteLockFaultsTest, ReadOnlyFileOrFolderIsRefused) {
   fs::permissions(dir.path(), fs::perms{0555});
   {
     const AsOrdinaryUser user;
-    EXPECT_EQ(refusal(uri), Reason::read_only);
+    EXPECT_EQ(refusal(uri), Reason::permission);
     EXPECT_EQ(refusal("sqlite:" + (dir.path() / "new.db").string()), Reason::permission);
   }
   fs::permissions(dir.path(), fs::perms{0755});

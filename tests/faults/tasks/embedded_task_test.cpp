@@ -82,7 +82,7 @@ TEST_P(EmbeddedTaskTest, AReadOnlyFileOrFolderIsRefused) {
   std::filesystem::permissions(file().parent_path(), perms{0555});
   {
     const AsOrdinaryUser user;
-    EXPECT_EQ(refusal(file(), "read-only"), Reason::read_only);
+    EXPECT_EQ(refusal(file(), "read-only"), Reason::permission);
     EXPECT_EQ(refusal(file().parent_path() / "new.db", "may not write into its folder"),
               Reason::permission);
   }

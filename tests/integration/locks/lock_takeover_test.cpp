@@ -23,6 +23,13 @@ TEST_P(LockTakeoverTest, StealStaleSparesAHolderThatSendsHeartbeats) {
   });
 }
 
+TEST_P(LockTakeoverTest, HolderThatPromisedNoHeartbeatsIsNotRobbedBeforeItsTtlEnds) {
+  Lock lock = other.acquire(name, {.ttl = 30s, .heartbeat = Heartbeat::manual}).value();
+  store.shorten_lease(name, 25s);
+  EXPECT_FALSE(client.acquire(
+      name, {.wait = 0ms, .on_conflict = OnConflict::steal_stale, .steal_after = 1ms}));
+}
+
 TEST_P(LockTakeoverTest, StealStaleTakesFromASilentHolderWhoseTokenIsOutranked) {
   std::atomic<LossReason> told = LossReason::none;
   const Signal called;
@@ -32,9 +39,9 @@ TEST_P(LockTakeoverTest, StealStaleTakesFromASilentHolderWhoseTokenIsOutranked) 
                                       [&told, called](const LockLoss& loss) {
                                         told = loss.reason;
                                         called.set();
-                                      },
-                                  .heartbeat = Heartbeat::manual})
+                                      }})
                   .value();
+  store.shorten_lease(name, 25s);  // as if it had missed two of its heartbeats
   EXPECT_FALSE(client.acquire(
       name, {.wait = 0ms, .on_conflict = OnConflict::steal_stale, .steal_after = 1h}));
   Lock stolen =

@@ -250,13 +250,13 @@ TEST(RefusalTest, ReplicaIsReadOnly) {
   EXPECT_TRUE(contains(refused.what, "point the URI at the primary")) << refused.what;
 }
 
-TEST(RefusalTest, ReplicaWithoutPrimaryAndWithoutDataIsLoading) {
+TEST(RefusalTest, ReplicaWithoutPrimaryAndWithoutDataHasNoPrimary) {
   const RedisServer replica;
   replica.command({"CONFIG", "SET", "replica-serve-stale-data", "no"});
   replica.command({"REPLICAOF", "127.0.0.1", "1"});
   const auto link = connect(replica.uri());
   const auto reply = call(*link, {"GET", "k"});
-  EXPECT_EQ(redis::explain(reply.text, link->where()).reason(), Reason::loading) << reply.text;
+  EXPECT_EQ(redis::explain(reply.text, link->where()).reason(), Reason::no_primary) << reply.text;
 }
 
 TEST(RefusalTest, ServerThatReadsItsDataIsLoading) {
@@ -348,9 +348,12 @@ TEST(ExplainTest, EveryKnownErrorHasItsReason) {
       {"OOM command not allowed when used memory > 'maxmemory'.", Reason::out_of_memory},
       {"READONLY You can't write against a read only replica.", Reason::read_only},
       {"LOADING Redis is loading the dataset in memory", Reason::loading},
-      {"MASTERDOWN Link with MASTER is down", Reason::loading},
+      {"MASTERDOWN Link with MASTER is down", Reason::no_primary},
+      {"CLUSTERDOWN The cluster is down", Reason::no_primary},
+      {"NOREPLICAS Not enough good replicas to write.", Reason::no_replicas},
+      {"ERR max number of clients reached", Reason::too_many_clients},
       {"BUSY Redis is busy running a script.", Reason::busy},
-      {"MISCONF Redis is configured to save RDB snapshots", Reason::other},
+      {"MISCONF Redis is configured to save RDB snapshots", Reason::cannot_save},
       {"ERR something new", Reason::other},
   };
   for (const auto& [text, reason] : errors) {
@@ -358,7 +361,12 @@ TEST(ExplainTest, EveryKnownErrorHasItsReason) {
     EXPECT_EQ(error.reason(), reason) << text;
     EXPECT_TRUE(contains(error.what(), "redis://h:1")) << error.what();
     EXPECT_TRUE(contains(error.what(), text)) << "the server's own words: " << error.what();
-    EXPECT_EQ(error.transient(), reason == Reason::loading || reason == Reason::busy);
+    const bool permanent = reason == Reason::authentication || reason == Reason::permission ||
+                           reason == Reason::wrong_type || reason == Reason::other;
+    EXPECT_EQ(error.transient(), !permanent) << text;
+    const bool overloaded = reason == Reason::out_of_memory || reason == Reason::too_many_clients ||
+                            reason == Reason::cannot_save;
+    EXPECT_EQ(error.overloaded(), overloaded) << text;
   }
 }
 

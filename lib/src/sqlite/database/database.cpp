@@ -61,7 +61,7 @@ int Database::open_anew() {
   auto connection = std::make_unique<Connection>(uri_);
   if (uri_.kind == SqliteUri::Kind::file) {
     if (sqlite3_db_readonly(connection->handle(), "main") == 1) {
-      throw ServerRefused(ServerRefused::Reason::read_only,
+      throw ServerRefused(ServerRefused::Reason::permission,
                           where() + ": the file is read-only for this user");
     }
     check_ours(*connection, stores_.front(), where());  // before its journal mode is changed

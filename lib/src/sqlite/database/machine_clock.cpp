@@ -16,7 +16,7 @@ std::chrono::microseconds read_clock(clockid_t clock) {
 
 }  // namespace
 
-std::chrono::microseconds since_boot_in_us() { return read_clock(CLOCK_MONOTONIC); }
+std::chrono::microseconds since_boot_in_us() { return read_clock(CLOCK_BOOTTIME); }
 
 std::chrono::milliseconds since_boot() {
   return std::chrono::floor<std::chrono::milliseconds>(since_boot_in_us());

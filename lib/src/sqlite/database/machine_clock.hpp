@@ -11,11 +11,10 @@ namespace leasehold::inline v0::sqlite {
 // the time since the kernel was started: all processes of a machine share it, and nobody can set
 // it. It means nothing after a reboot, which the boot id shows; no holder survives a reboot.
 //
-// It stands still while the machine sleeps. So does std::chrono::steady_clock, by which a holder
-// counts how long it may trust its grant or lease. If only this clock went on, a machine that wakes
-// up could have a holder that still trusts its grant and another process that has seen it end.
+// It goes on while the machine is suspended, as does BootClock, by which a holder counts how long
+// it may trust its grant or lease.
 
-/// Since the machine was started, sleep not counted.
+/// Since the machine was started.
 LEASEHOLD_INTERNAL_API std::chrono::milliseconds since_boot();
 LEASEHOLD_INTERNAL_API std::chrono::microseconds since_boot_in_us();
 

@@ -37,7 +37,7 @@ void raise(int code, sqlite3* connection, const std::string& where) {
     case SQLITE_PROTOCOL:  // others came and went too fast for it
       throw Busy{};
     case SQLITE_READONLY:
-      throw refused(Reason::read_only, "the file or its folder is read-only");
+      throw refused(Reason::permission, "the file or its folder is read-only");
     case SQLITE_PERM:
     case SQLITE_AUTH:
       throw refused(Reason::permission, "this user may not use the file");

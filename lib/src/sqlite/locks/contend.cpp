@@ -1,6 +1,7 @@
 #include <algorithm>
 
 #include "sqlite/locks/lock_line.hpp"
+#include "sqlite/locks/process_identity.hpp"
 
 namespace leasehold::inline v0::sqlite {
 namespace {
@@ -27,7 +28,7 @@ class Contest {
     if (auto granted = by_force()) return *granted;
     if (auto granted = steal()) return *granted;
     if (join_ == Join::no && has_room() && !is_my_turn()) {
-      look_after_line({});  // perhaps only crashed processes wait there, and nobody else looks
+      look_after_line();  // perhaps only crashed processes wait there, and nobody else looks
     }
     if (has_room() && is_my_turn()) {
       const bool stale = line_.holder() == Holder::stale;
@@ -55,6 +56,9 @@ class Contest {
     const bool is_ours = identity_.persistent && current->runner == identity_.runner &&
                          current->incarnation != identity_.incarnation;
     if (!is_ours || !current->confirmed) return std::nullopt;
+    const bool may_be_alive = line_.holder() == Holder::exclusive && !is_silent(*current) &&
+                              !has_ended(process_of(current->client));
+    if (may_be_alive) return oust(GrantKind::adopted);
     Granted granted{.kind = GrantKind::adopted,
                     .token = current->token,
                     .previous = current->to_record(line_.name(), line_.clock())};
@@ -77,11 +81,16 @@ class Contest {
       return std::nullopt;
     }
     const StoredGrant& current = *line_.current();
-    const milliseconds silent_for = line_.clock().since_boot - current.last_heartbeat();
-    if (!current.confirmed || silent_for < std::max(request_.steal_after, 2 * current.every)) {
-      return std::nullopt;
-    }
+    if (!current.confirmed || !is_silent(current, request_.steal_after)) return std::nullopt;
     return oust(GrantKind::stolen);
+  }
+
+  /// Whether a holder was silent for this long, and has missed two of its heartbeats. One that
+  /// promised none keeps its lock until its ttl ends.
+  bool is_silent(const StoredGrant& grant, milliseconds least = milliseconds{0}) const {
+    if (grant.every == milliseconds{0}) return false;
+    const milliseconds silent_for = line_.clock().since_boot - grant.last_heartbeat();
+    return silent_for >= std::max(least, 2 * grant.every);
   }
 
   Granted oust(GrantKind kind) {
@@ -118,19 +127,19 @@ class Contest {
            !line_.others_wait(request_.owner);
   }
 
-  void look_after_line(std::string_view caller) {
-    line_.advance(caller);
+  void look_after_line() {
+    line_.advance();
     line_.look();
   }
 
   Conflict wait(bool limits) {
     Conflict conflict{.place = request_.place};
-    if (join_ != Join::no) conflict.place = line_.join(request_, identity_);
-    if (exclusive() && line_.holder() == Holder::shared && !line_.others_wait(request_.owner)) {
-      line_.note_life(request_.owner);
+    if (join_ != Join::no) {
+      conflict.place = line_.join(request_, identity_);
+      conflict.alone = line_.show(identity_.client) == 1;
+      // A larger number of permits makes room for those who wait.
+      if (has_room() || limits) look_after_line();
     }
-    // A larger number of permits makes room for those who wait.
-    if (join_ != Join::no && (has_room() || limits)) look_after_line(identity_.client);
     line_.tidy();
     if (auto holder = line_.record()) {
       conflict.holder = std::move(*holder);

@@ -39,15 +39,57 @@ void LockLine::settle() {
     transaction_.execute(lock_sql::remove_holder, name_, grant.owner);
     if (grant.confirmed) continue;
     ++effects_.evicted;
-    evict(grant.client);
+    forget_client(grant.client);  // it did not confirm in time
   }
 }
 
-/// A process that has ended, or did not confirm in time, has crashed or hangs. None of its waiters
-/// may hold up the line. If it comes back to life, they return to their places by themselves.
-void LockLine::evict(std::string_view client) {
-  effects_.evicted +=
-      static_cast<std::uint64_t>(transaction_.execute(lock_sql::evict, name_, client));
+std::optional<milliseconds> LockLine::last_seen(std::string_view client) const {
+  auto row = transaction_.prepare(lock_sql::last_seen, name_, client);
+  return row.step() ? std::optional(milliseconds{row.integer(0)}) : std::nullopt;
+}
+
+std::size_t LockLine::clients() const {
+  auto row = transaction_.prepare(lock_sql::client_count, name_);
+  row.step();
+  return static_cast<std::size_t>(row.integer(0));
+}
+
+std::size_t LockLine::show(std::string_view client) {
+  const bool is_new = !is_seen(client);
+  transaction_.execute(lock_sql::show, name_, client, clock_.since_boot);
+  const std::size_t number = clients();
+  if (!is_new || number != 2) return number;
+  std::string other;  // it was alone and did not have to show itself: its time starts now
+  {
+    auto row = transaction_.prepare(lock_sql::other_client, name_, client);
+    row.step();
+    other = row.text(0);
+  }
+  transaction_.execute(lock_sql::show, name_, other, clock_.since_boot);
+  effects_.letters.push_back(
+      {other, to_text({LockMessage::Type::crowded, "-", std::string(name_)})});
+  return number;
+}
+
+/// For how long a client that waits still counts as alive.
+milliseconds LockLine::life_of(std::string_view client) {
+  const auto seen = last_seen(client);
+  if (!seen) return milliseconds{0};
+  if (has_ended(process_of(client))) {
+    forget_client(client);
+    return milliseconds{0};
+  }
+  if (clients() == 1) return line_rules::time_to_show;
+  return *seen + line_rules::time_to_show - clock_.since_boot;
+}
+
+void LockLine::forget_client(std::string_view client) {
+  transaction_.execute(lock_sql::forget_client, name_, client);
+}
+
+void LockLine::forget_unseen() {
+  transaction_.execute(lock_sql::forget_unseen, name_,
+                       clock_.since_boot - line_rules::time_to_show);
 }
 
 LockLine::Holder LockLine::holder() const {
@@ -90,33 +132,8 @@ std::size_t LockLine::shared_holders() const {
                     [](const StoredGrant& grant) { return !grant.exclusive(); }));
 }
 
-/// While others share the lock, a waiter at the head that wants it exclusively keeps out those
-/// behind it, so its process must be alive. Each call for this lock is a sign of life; a process
-/// that was silent is asked for one.
-bool LockLine::shows_life(const StoredGrant& head, std::string_view caller) {
-  if (lives(head)) {
-    if (head.renewals > 0) answer_due_ = head.ends;
-    return true;
-  }
-  if (head.client == caller) {
-    note_life(head.owner);
-    return true;
-  }
-  if (waiter_count() == 1) return true;  // nobody waits behind it
-  if (head.renewals == line_rules::most_questions) return false;
-  answer_due_ = clock_.since_boot + line_rules::time_to_answer;
-  transaction_.execute(lock_sql::sign_of_life, name_, head.owner, head.renewals + 1, *answer_due_);
-  send(head, LockMessage::Type::granted);
-  return true;
-}
-
-void LockLine::note_life(std::string_view owner) {
-  transaction_.execute(lock_sql::sign_of_life, name_, owner, 0,
-                       clock_.since_boot + line_rules::time_to_answer);
-}
-
-void LockLine::advance(std::string_view caller) {
-  answer_due_.reset();
+void LockLine::advance() {
+  head_ends_.reset();
   while (holder() != Holder::exclusive) {
     StoredGrant next;
     int limit = 0;
@@ -127,26 +144,24 @@ void LockLine::advance(std::string_view caller) {
       next.kind = row.text(1).front();
       next.client = row.text(2);
       limit = static_cast<int>(row.integer(3));
-      next.ends = milliseconds{row.integer(5)};
-      next.renewals = static_cast<std::uint64_t>(row.integer(6));
     }
-    if (has_ended(std::string_view(next.client).substr(next.client.find('@') + 1))) {
-      evict(next.client);
+    const milliseconds life = life_of(next.client);
+    if (life <= milliseconds{0}) {
+      remove_waiter(next.owner);
+      ++effects_.evicted;
       continue;
     }
     if (holder() == Holder::shared) {
       if (next.exclusive()) {
-        if (shows_life(next, caller)) return;
-        evict(next.client);
-        continue;
+        head_ends_ = clock_.since_boot + life;  // it waits until they have left
+        return;
       }
       const auto most = static_cast<std::size_t>(permits().value_or(limit));
       if (next.kind == 'p' && shared_holders() >= most) return;
     }
     next.confirmed = false;
-    next.renewals = 0;
     next.granted = clock_.since_boot;
-    next.ends = next.gone = clock_.since_boot + line_rules::time_to_confirm;
+    next.ends = next.gone = clock_.since_boot + life;
     transaction_.execute(lock_sql::grant, name_, next.owner, next.granted, next.ends);
     send(next, LockMessage::Type::granted);
     holders_.push_back(std::move(next));
@@ -184,7 +199,7 @@ void LockLine::oust(LockMessage::Type message) {
 }
 
 void LockLine::send(const StoredGrant& to, LockMessage::Type message) {
-  effects_.letters.push_back({to.client, to_text({message, to.owner})});
+  effects_.letters.push_back({to.client, to_text({message, to.owner, std::string(name_)})});
 }
 
 void LockLine::remove(std::string_view owner) {
@@ -271,7 +286,10 @@ void LockLine::set_permits(int permits) {
   transaction_.execute(lock_sql::set_permits, name_, permits);
 }
 
-void LockLine::tidy() { transaction_.execute(lock_sql::tidy, name_); }
+void LockLine::tidy() {
+  transaction_.execute(lock_sql::tidy, name_);
+  transaction_.execute(lock_sql::forget_clients, name_);
+}
 
 std::optional<LockRecord> LockLine::record() const {
   LockRecord record;

@@ -56,11 +56,19 @@ class LockLine {
   const ClockReading& clock() const { return clock_; }
   std::string_view name() const { return name_; }
 
-  /// Offers the lock to as many of the next waiters as there is room for. `caller` is the client
-  /// that makes this call for one of its waiters, which is a sign of life.
-  void advance(std::string_view caller = {});
-  /// When the head of the line must have answered, if advance() has asked it for a sign of life.
-  std::optional<std::chrono::milliseconds> answer_due() const { return answer_due_; }
+  /// Offers the lock to as many of the next waiters as there is room for. Passes over those whose
+  /// client does not count as alive.
+  void advance();
+  /// When a writer at the head of the line no longer keeps out those behind it, unless its client
+  /// shows itself; set by advance().
+  std::optional<std::chrono::milliseconds> head_ends() const { return head_ends_; }
+
+  /// Notes that a client which waits is alive. Returns how many clients wait.
+  std::size_t show(std::string_view client);
+  bool is_seen(std::string_view client) const { return last_seen(client).has_value(); }
+  /// Forgets the clients that do not count as alive any more.
+  void forget_unseen();
+  std::size_t clients() const;
 
   /// Grants the request.
   void hold(const AcquireRequest& request, const ClientIdentity& identity, FencingToken token);
@@ -72,8 +80,6 @@ class LockLine {
   /// Joins the line, unless the request stands in it already. Returns its place.
   std::uint64_t join(const AcquireRequest& request, const ClientIdentity& identity);
   void remove_waiter(std::string_view owner);
-  /// Records a sign of life of a waiter.
-  void note_life(std::string_view owner);
   bool is_waiting(std::string_view owner) const;
   /// Whether another owner is next.
   bool others_wait(std::string_view owner) const;
@@ -100,15 +106,16 @@ class LockLine {
   bool lives(const StoredGrant& grant) const { return grant.ends > clock_.since_boot; }
   bool lapsed(const StoredGrant& grant) const;
   void send(const StoredGrant& to, LockMessage::Type message);
-  void evict(std::string_view client);
-  bool shows_life(const StoredGrant& head, std::string_view caller);
+  std::optional<std::chrono::milliseconds> last_seen(std::string_view client) const;
+  std::chrono::milliseconds life_of(std::string_view client);
+  void forget_client(std::string_view client);
 
   Transaction& transaction_;
   const std::string_view name_;
   const ClockReading clock_;
   LockEffects& effects_;
   std::vector<StoredGrant> holders_;
-  std::optional<std::chrono::milliseconds> answer_due_;
+  std::optional<std::chrono::milliseconds> head_ends_;
 };
 
 /// Takes the lock as far as the request allows, confirms an offer, or joins the line: what

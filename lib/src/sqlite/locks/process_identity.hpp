@@ -12,4 +12,9 @@ std::string process_identity();
 /// container, may be alive.
 bool has_ended(std::string_view process_identity);
 
+/// The process of a client, which is named `<id>@<process identity>`.
+inline std::string_view process_of(std::string_view client) {
+  return client.substr(client.find('@') + 1);
+}
+
 }  // namespace leasehold::inline v0::sqlite

@@ -196,7 +196,9 @@ RenewalResult SqliteLockStore::renew(Transaction& transaction, const LockRenewal
   LockEffects unused;
   LockLine line(transaction, renewal.name, clock, unused);
   line.look();
-  return line.holder() == Holder::none ? RenewalResult::vanished : RenewalResult::taken;
+  const StoredGrant* current = line.current();
+  const bool is_ours = current && current->owner == renewal.owner;  // it has ended
+  return is_ours || line.holder() == Holder::none ? RenewalResult::vanished : RenewalResult::taken;
 }
 
 std::vector<Standing> SqliteLockStore::verify(std::span<const GrantId> grants,
@@ -263,6 +265,7 @@ RenewalResult SqliteLockStore::downgrade(const LockRenewal& renewal) {
     if (line.holder() == Holder::none) return RenewalResult::vanished;
     const StoredGrant* mine = line.grant_of(renewal.owner);
     if (!mine) return RenewalResult::taken;
+    if (mine == line.vanished()) return RenewalResult::vanished;
     if (!mine->exclusive()) return RenewalResult::renewed;  // a reply was lost
     line.downgrade(renewal, identity_.linger);
     line.advance();
@@ -287,17 +290,22 @@ void SqliteLockStore::watch_lines(std::span<LineWatch> lines) {
   change([&](Transaction& transaction, LockEffects& effects) {
     for (LineWatch& watch : lines) {
       LockLine line(transaction, watch.name, ClockReading::now(), effects);
+      const bool was_seen = line.is_seen(identity_.client);
+      if (line.show(identity_.client) > 1) line.forget_unseen();
       line.settle();
-      line.advance(identity_.client);
-      line.tidy();
-      watch.in_line = line.find(watch.owner) || line.is_waiting(watch.owner);
+      line.advance();
+      watch.found = was_seen && line.is_waiting(watch.owner) ? LineWatch::Found::waiting
+                    : line.find(watch.owner)                 ? LineWatch::Found::offered
+                                                             : LineWatch::Found::missing;
+      watch.alone = line.clients() == 1;
       watch.look_in = milliseconds{-1};
       const auto look_at = [&](milliseconds end) {
         const auto left = std::max(milliseconds{0}, end - line.clock().since_boot);
         if (watch.look_in < milliseconds{0} || left < watch.look_in) watch.look_in = left;
       };
       for (const StoredGrant& grant : line.holders()) look_at(grant.ends);
-      if (line.answer_due()) look_at(*line.answer_due());
+      if (line.head_ends() && line.waiter_count() > 1) look_at(*line.head_ends());
+      line.tidy();
     }
     return true;
   });

@@ -9,7 +9,6 @@ namespace leasehold::inline v0 {
 namespace {
 
 using std::chrono::milliseconds;
-using std::chrono::steady_clock;
 
 /// If the answer takes longer, it is better to try again on another connection.
 milliseconds patience(milliseconds lease) { return std::max(lease / 4, milliseconds{250}); }
@@ -41,7 +40,7 @@ void Renewer::run(const std::stop_token& stop) {
 }
 
 void Renewer::renew_once(milliseconds age) {
-  const auto runs = context_.board.begin_renewal(steady_clock::now() - age);
+  const auto runs = context_.board.begin_renewal(BootClock::now() - age);
   if (runs.empty()) return;
   std::vector<HeldLease*> leases;
   leases.reserve(runs.size());

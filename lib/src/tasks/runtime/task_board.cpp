@@ -253,7 +253,7 @@ std::vector<TaskRunPtr> TaskBoard::take_outcomes(const std::stop_token& stop) {
   if (!outcomes_.wait(lock, stop,
                       [this]() LEASEHOLD_REQUIRES(mutex_) { return !unsettled_.empty(); }))
     return {};
-  outcomes_.wait_until(lock, stop, unsettled_since_ + longest_wait,
+  outcomes_.wait_until(lock, stop, to_steady(unsettled_since_ + longest_wait),
                        [this]() LEASEHOLD_REQUIRES(mutex_) {
                          return unsettled_.size() >= most_outcomes || nothing_under_way();
                        });
@@ -370,8 +370,9 @@ std::vector<TaskBoard::Alarm> TaskBoard::call_off() {
 
 bool TaskBoard::wait(Clock::time_point until, const std::function<bool(const Load&)>& done) {
   ThreadLock lock(mutex_);
-  watch_.wait_until(
-      lock, until, [&]() LEASEHOLD_REQUIRES(mutex_) { return done(load_now()) || earlier_alarm_; });
+  watch_.wait_until(lock, sleep_until(until), [&]() LEASEHOLD_REQUIRES(mutex_) {
+    return done(load_now()) || earlier_alarm_;
+  });
   return done(load_now());
 }
 

@@ -1,0 +1,357 @@
+// A Redis that is full, stands still or is demoted, and requests that reach it too late (L9).
+#include <gtest/gtest.h>
+
+#include <csignal>
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "harness/process.hpp"
+#include "harness/resp_client.hpp"
+#include "harness/temp_dir.hpp"
+#include "leasehold/redis_link.hpp"
+#include "tests/support/kept_log.hpp"
+#include "tests/support/lock_network_fixture.hpp"
+#include "tests/support/refusal_of.hpp"
+#include "tests/support/test_namespace.hpp"
+#include "tests/support/waiter.hpp"
+
+namespace leasehold::testing {
+namespace {
+
+using namespace std::chrono_literals;
+using Reason = ServerRefused::Reason;
+
+// --- Requests that arrive after their sender has given up --------------------------------------
+
+class LateRequestTest : public LockNetworkTest {
+ protected:
+  /// Makes the request while nothing passes, and lets its sender end. Then the network is back.
+  void lose_contact_during(const std::function<void(LockClient&)>& request) {
+    proxy.blackhole(true);
+    EXPECT_THROW(request(*client), Error);
+    client.reset();
+    proxy.blackhole(false);
+    // Redis has read what was sent once it knows that the connections have ended.
+    EXPECT_TRUE(eventually([&] { return proxy.connections() == 0; }));
+    redis.command({"PING"});
+    redis.command({"PING"});
+  }
+};
+
+TEST_F(LateRequestTest, AcquireIsNotGranted) {
+  lose_contact_during(
+      [](LockClient& sender) { sender.acquire("lock", {.ttl = 60s, .wait = 0ms}); });
+  EXPECT_FALSE(is_locked());
+}
+
+TEST_F(LateRequestTest, WaiterDoesNotJoinTheLine) {
+  const Lock lock = outside.acquire("lock").value();
+  lose_contact_during([](LockClient& sender) { sender.acquire("lock", {.wait = 100ms}); });
+  EXPECT_EQ(outside.status("lock")->waiter_count, 0U);
+}
+
+TEST_F(LateRequestTest, ForceDoesNotOustALivingHolder) {
+  Lock lock = outside.acquire("lock").value();
+  lose_contact_during([](LockClient& sender) {
+    sender.acquire("lock", {.wait = 0ms, .on_conflict = OnConflict::force});
+  });
+  EXPECT_EQ(lock.extend(), Ownership::held);
+}
+
+TEST_F(LateRequestTest, ServerThatStoodStillDoesNotExecuteAForceThatWasGivenUp) {
+  Lock lock = outside.acquire("lock", {.ttl = 60s}).value();
+  for (const bool release : {false, true}) {
+    redis.pause();
+    EXPECT_THROW(
+        release ? void(client->force_release("lock"))
+                : void(client->acquire("lock", {.wait = 0ms, .on_conflict = OnConflict::force})),
+        Error);
+    redis.resume();
+    redis.command({"PING"});
+    EXPECT_EQ(lock.extend(), Ownership::held);
+  }
+}
+
+// --- Redis at its memory limit -----------------------------------------------------------------
+
+class FullRedisTest : public ::testing::Test {
+ protected:
+  /// From now on every command is refused that may need memory.
+  void fill() { redis.command({"CONFIG", "SET", "maxmemory", "1"}); }
+  void make_room() { redis.command({"CONFIG", "SET", "maxmemory", "0"}); }
+  void TearDown() override {
+    make_room();
+    expect_nothing_left(redis);
+  }
+
+  RedisServer redis;
+  std::shared_ptr<EventRecorder> events = std::make_shared<EventRecorder>();
+  LockClient client{redis.uri(), as_new_runner(events)};
+  LockClient other{redis.uri(), as_new_runner()};
+};
+
+TEST_F(FullRedisTest, HoldersKeepTheirLocks) {
+  Lock exclusive = client.acquire("exclusive", {.ttl = 60s}).value();
+  SharedLock shared_lock{client, "shared"};
+  Lock shared = shared_lock.read({.ttl = 60s}).value();
+  Semaphore semaphore{client, "permits", 2};
+  Lock permit = semaphore.acquire({.ttl = 60s}).value();
+  Lock downgraded = client.acquire("downgraded", {.ttl = 60s}).value();
+  fill();
+  for (int i = 0; i < 2; ++i) {
+    EXPECT_EQ(exclusive.extend(), Ownership::held);
+    EXPECT_EQ(shared.extend(), Ownership::held);
+    EXPECT_EQ(permit.extend(), Ownership::held);
+    EXPECT_EQ(downgraded.downgrade(), Ownership::held);
+  }
+  for (Lock* lock : {&exclusive, &shared, &permit, &downgraded}) {
+    const LockRecord record = other.status(lock->name()).value();
+    const LockRecord& holder = record.holders.empty() ? record : record.holders.front();
+    EXPECT_GT(holder.remaining, 59s) << lock->name();
+    EXPECT_EQ(lock->release(), Release::done) << lock->name();
+    EXPECT_FALSE(other.status(lock->name())) << lock->name();
+  }
+}
+
+TEST_F(FullRedisTest, LocksAreHandedOver) {
+  Lock lock = client.acquire("lock").value();
+  Waiter waiter{other, "lock", {.wait = patience}};
+  ASSERT_TRUE(eventually([&] { return client.status("lock")->waiter_count == 1; }, patience));
+  fill();
+  EXPECT_EQ(lock.release(), Release::done);
+  EXPECT_GT(waiter.lock().token(), lock.token());
+  EXPECT_EQ(waiter.lock().release(), Release::done);
+}
+
+TEST_F(FullRedisTest, AcquiringSaysWhyAndIsTriedAgain) {
+  client.acquire("lock").value().release();
+  fill();
+  EXPECT_EQ(refusal_of([&] { client.acquire("lock", {.wait = 0ms}); }, "maxmemory"),
+            Reason::out_of_memory);
+  Waiter waiter{client, "lock", {.wait = patience}};
+  // It has been refused at least once.
+  EXPECT_TRUE(eventually([&] {
+    return redis.command({"INFO", "errorstats"}).string.find("errorstat_OOM:count=1,") ==
+           std::string::npos;
+  }));
+  make_room();
+  EXPECT_TRUE(waiter.got_it());
+}
+
+TEST_F(FullRedisTest, NothingIsLoggedAboutLocksThatWereNotGranted) {
+  const auto [logger, log] = KeptLog::make();
+  auto options = as_new_runner();
+  options.logger = logger;
+  LockClient logging{redis.uri(), options};
+  logging.acquire("lock").value().release();
+  fill();
+  for (int i = 0; i < 20; ++i) {
+    EXPECT_THROW(logging.acquire("lock", {.wait = 0ms}), ServerRefused);
+  }
+  EXPECT_EQ(log->count("not released"), 0);
+}
+
+// --- A Redis that stands still -----------------------------------------------------------------
+
+TEST_F(LockNetworkTest, LateHeartbeatDoesNotBringBackWhatHasEnded) {
+  for (const auto kind : {LockKind::exclusive, LockKind::shared}) {
+    SharedLock both{*client, "lock"};
+    const LockOptions options{.ttl = 1s, .wait = patience};
+    Lock lock = kind == LockKind::exclusive ? client->acquire("lock", options).value()
+                                            : both.read(options).value();
+    redis.pause();  // heartbeats pile up in its buffers
+    ASSERT_TRUE(wait_for_stop(lock.lost()));
+    std::this_thread::sleep_for(1s);  // past the end in Redis
+    redis.resume();
+    // All that was sent before is executed before this.
+    const auto record = outside.status("lock");
+    EXPECT_TRUE(!record || record->state == LockState::stale);
+    outside.acquire("lock", {.wait = patience}).value().release();
+  }
+}
+
+// --- A primary that becomes a replica ------------------------------------------------------------
+
+TEST(DemotedRedisTest, LocksWorkAgainWhenItIsAPrimaryAgain) {
+  const RedisServer redis;
+  LockClient client{redis.uri(), as_new_runner()};
+  client.acquire("lock").value().release();
+  const auto connections = [&] {
+    const std::string info = redis.command({"INFO", "stats"}).string;
+    const std::string field = "total_connections_received:";
+    return std::stoul(info.substr(info.find(field) + field.size()));
+  };
+  redis.command({"REPLICAOF", "127.0.0.1", "1"});
+  EXPECT_EQ(refusal_of([&] { client.acquire("lock", {.wait = 0ms}); }, "replica"),
+            Reason::read_only);
+  const auto before = connections();
+  Waiter waiter{client, "lock", {.wait = LockOptions::forever}};
+  // Another server may have taken over the name: it is looked up again.
+  EXPECT_TRUE(eventually([&] { return connections() >= before + 2; }));
+  redis.command({"REPLICAOF", "NO", "ONE"});
+  EXPECT_TRUE(waiter.got_it());
+}
+
+// --- A server that continues with older data ---------------------------------------------------
+
+/// The token of a grant on this server.
+FencingToken token_on(const RedisEndpoint& redis) {
+  LockClient client{redis.uri(), as_new_runner()};
+  return client.acquire("lock", {.wait = patience}).value().token();
+}
+
+TEST(OlderDataTest, TokensGrowAfterAFailoverToAReplicaThatLagged) {
+  RedisServer primary(RedisServerOptions{.config_lines = {"repl-diskless-sync-delay 0"}});
+  RedisServer replica(RedisServerOptions{
+      .config_lines = {"replicaof 127.0.0.1 " + std::to_string(primary.port())}});
+  token_on(primary);
+  ASSERT_TRUE(eventually(
+      [&] {
+        return replica.command({"EXISTS", fence_key_of(primary, "lock")}).integer == 1;
+      },
+      patience));
+  replica.pause();
+  FencingToken last;
+  for (int i = 0; i < 10; ++i) last = token_on(primary);
+  primary.pause();
+  replica.resume();
+  replica.command({"REPLICAOF", "NO", "ONE"});
+  EXPECT_GT(token_on(replica), last);
+  primary.resume();
+}
+
+TEST(OlderDataTest, TokensGrowAfterARestartFromAnOldSnapshot) {
+  RedisServer redis;
+  token_on(redis);
+  redis.command({"SAVE"});
+  FencingToken last;
+  for (int i = 0; i < 10; ++i) last = token_on(redis);
+  redis.restart(Data::kept);
+  EXPECT_GT(token_on(redis), last);
+}
+
+TEST(OlderDataTest, ClientThatStaysNoticesThatAnotherServerHasTakenOver) {
+  RedisServer redis;
+  LockClient client{redis.uri(), as_new_runner()};
+  const auto token = [&] { return client.acquire("lock", {.wait = patience}).value().token(); };
+  token();
+  redis.command({"SAVE"});
+  FencingToken last;
+  for (int i = 0; i < 10; ++i) last = token();
+  redis.restart(Data::kept);
+  EXPECT_GT(token(), last);
+}
+
+// --- A line of the dead --------------------------------------------------------------------------
+
+TEST(DeadLineTest, LineOfThousandsOfDeadProcessesMovesOnInSmallSteps) {
+  RedisServer redis;
+  LockClient client{redis.uri(), as_new_runner()};
+  LockClient other{redis.uri(), as_new_runner()};
+  Lock lock = client.acquire("lock").value();
+  // As if so many processes had joined and died.
+  constexpr int dead = 5'000;
+  redis.command({"EVAL", R"(
+    for i = 1, tonumber(ARGV[1]) do
+      local owner, client = string.format('%032x', i), string.format('%016x', i)
+      redis.call('ZADD', KEYS[1], i, owner)
+      redis.call('HSET', KEYS[2], 'w:' .. owner,
+        client .. ' x 0 0 0 ' .. i .. ' ' .. owner .. '={"runner":"r","pid":1,"host":"h","client":"' ..
+        client .. '","ttl":1000,"every":300,"linger":1000}')
+    end)",
+                 "2", key_of("lock") + ":line", key_of("lock") + ":book", std::to_string(dead)});
+  Waiter living{other, "lock", {.wait = patience}};
+  ASSERT_TRUE(eventually([&] { return line_length(client, "lock") == dead + 1; }, patience));
+  redis.command({"CONFIG", "RESETSTAT"});
+  lock.release();
+  EXPECT_TRUE(living.got_it());
+  const auto calls_of =
+      [&, stats = redis.command({"INFO", "commandstats"}).string](const std::string& command) {
+        const std::string field = "cmdstat_" + command + ":calls=";
+        const auto at = stats.find(field);
+        return at == std::string::npos ? 0 : std::stoi(stats.substr(at + field.size()));
+      };
+  EXPECT_GE(calls_of("zrem"), dead);
+  EXPECT_GE(calls_of("evalsha"), dead / 60) << "more than 60 in one script";
+}
+
+// --- What is not a fault, or one of others only --------------------------------------------------
+
+TEST(ClonedRunnerTest, LivingLockOfACopyIsTakenWithANewToken) {
+  const RedisServer redis;
+  const TempDir machine;
+  const TempDir clone;
+  const auto client_on = [&](const TempDir& dir) {
+    auto options = as_new_runner();
+    options.runner = RunnerId::from_file(dir.path() / "runner");
+    return std::make_unique<LockClient>(redis.uri(), options);
+  };
+  const auto first = client_on(machine);
+  std::filesystem::copy_file(machine.path() / "runner", clone.path() / "runner");
+  const auto second = client_on(clone);
+  ASSERT_EQ(first->runner().str(), second->runner().str());
+  const LockOptions options{.reentry = Reentry::allowed, .wait = 0ms};
+  Lock lock = first->acquire("lock", options).value();
+  Lock taken = second->acquire("lock", options).value();
+  EXPECT_GT(taken.token(), lock.token());
+  EXPECT_TRUE(wait_for_stop(lock.lost()));
+  EXPECT_EQ(lock.loss_reason(), LossReason::taken);
+}
+
+TEST(ForeignSubscriberTest, WhoHearsEverythingDoesNotMakeTheDeadLookAlive) {
+  const RedisServer redis;
+  harness::RespClient monitor(redis.address(), 120s);
+  monitor.command({"PSUBSCRIBE", "*"});
+  LockClient client{redis.uri(), as_new_runner()};
+  LockClient living{redis.uri(), as_new_runner()};
+  Lock lock = client.acquire("lock").value();
+  std::vector<std::unique_ptr<Process>> dying;
+  for (int i = 0; i < 4; ++i) {
+    dying.push_back(std::make_unique<Process>(
+        std::vector<std::string>{LEASEHOLD_TEST_PROGRAMS "/lock_line_program", redis.uri()}));
+    ASSERT_TRUE(dying.back()->read_line(patience));
+    ASSERT_TRUE(dying.back()->write_line("acquire d lock 60000 0 hold"));
+    ASSERT_TRUE(eventually([&] { return line_length(client, "lock") == dying.size(); }, patience));
+  }
+  Waiter waiter{living, "lock", {.wait = patience}};
+  ASSERT_TRUE(eventually([&] { return line_length(client, "lock") == 5; }, patience));
+  for (const auto& process : dying) process->kill(SIGKILL);
+  const auto released = std::chrono::steady_clock::now();
+  lock.release();
+  EXPECT_TRUE(waiter.got_it());
+  // Two seconds for all of them together; the machine may be slow.
+  EXPECT_LT(waiter.ended_at() - released, 4s);
+}
+
+TEST(AbandonedLineTest, LineOfALockWhoseKeyIsGoneMovesOnByForceRelease) {
+  const RedisServer redis;
+  LockClient client{redis.uri(), as_new_runner()};
+  LockClient other{redis.uri(), as_new_runner()};
+  Lock lock = client.acquire("lock", {.heartbeat = Heartbeat::manual}).value();
+  Waiter waiter{other, "lock", {.wait = patience}};
+  ASSERT_TRUE(eventually([&] { return line_length(client, "lock") == 1; }, patience));
+  ASSERT_TRUE(all_listen(redis, 2));
+  redis.command({"DEL", key_of("lock")});
+  client.force_release("lock");
+  // In the same script: nobody else can get in between.
+  EXPECT_EQ(redis.command({"EXISTS", key_of("lock")}).integer, 1);
+  EXPECT_TRUE(waiter.got_it());
+}
+
+TEST(UnreadableLockTest, ListSaysSoIfItMayNotLook) {
+  const RedisServer redis;
+  LockClient client{redis.uri(), as_new_runner()};
+  const Lock lock = client.acquire("lock").value();
+  redis.command({"ACL", "SETUSER", "blind", "on", ">secret", "~*", "&*", "+@all", "-evalsha"});
+  LockClient blind{"redis://blind:secret@127.0.0.1:" + std::to_string(redis.port()),
+                   as_new_runner()};
+  EXPECT_EQ(refusal_of([&] { blind.list(); }), Reason::permission);
+  EXPECT_EQ(refusal_of([&] { blind.cleanup_stale(); }), Reason::permission);
+}
+
+}  // namespace
+}  // namespace leasehold::testing
