@@ -229,18 +229,19 @@ local function advance(holder, left_behind, its_pttl)
     local text = redis.call('HGET', book, 'w:' .. owner)
     local w = text and unpack_waiter(text)
     local life = w and life_of(w.client) or 0
-    local blocked = w and life > 0 and holder == 'shared' and
-      (w.kind == 'x' or redis.call('ZCARD', holders) >= limit_of(w))
-    if blocked then
-      head_ends = w.kind == 'x' and life  -- it waits until they have left
+    local goes = not w or (life <= 0 and passed < most_at_once)
+    if holder == 'shared' and not goes and
+       (w.kind == 'x' or redis.call('ZCARD', holders) >= limit_of(w)) then
+      head_ends = w.kind == 'x' and math.max(0, life)  -- it waits until they have left
       break
     end
     forget_waiter(owner)
     if life > 0 and not tell(w.client, 'granted', owner) then
       redis.call('ZREM', seen, w.client)
       life = 0
+      goes = passed < most_at_once
     end
-    if not w or (life <= 0 and passed < most_at_once) then
+    if goes then
       passed = passed + 1
       evicted = evicted + 1
     else

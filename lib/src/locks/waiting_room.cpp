@@ -19,6 +19,9 @@ constexpr milliseconds round_time{1'000};
 // A line is watched a little after the grant should have ended, because the store's clock decides.
 constexpr milliseconds after_end{5};
 
+// However many lines there are, each is watched after so many seconds, more or less.
+constexpr double most_turns = 60;
+
 constexpr std::uint32_t ask_again = 1;
 
 }  // namespace
@@ -148,8 +151,10 @@ void WaitingRoom::set_alone(Line& line, bool alone) {
 /// so that all of them together cost one look a second.
 WaitingRoom::TimePoint WaitingRoom::next_watch_of(const Line& line, TimePoint now) const {
   if (!hears_ || !line.alone || lines_.size() == 1) return now + round_time;
-  const auto turns = static_cast<double>(lines_.size()) * (0.5 + random_share());
-  return now + std::chrono::duration_cast<milliseconds>(round_time * std::max(1.0, turns));
+  // The keys of a line live for ten minutes after each look.
+  const auto turns = std::min(static_cast<double>(lines_.size()), most_turns);
+  return now + std::chrono::duration_cast<milliseconds>(
+                   round_time * std::max(1.0, turns * (0.5 + random_share())));
 }
 
 std::vector<LineWatch> WaitingRoom::choose_lines(TimePoint now) {

@@ -248,13 +248,8 @@ TEST(OlderDataTest, ClientThatStaysNoticesThatAnotherServerHasTakenOver) {
 
 // --- A line of the dead --------------------------------------------------------------------------
 
-TEST(DeadLineTest, LineOfThousandsOfDeadProcessesMovesOnInSmallSteps) {
-  RedisServer redis;
-  LockClient client{redis.uri(), as_new_runner()};
-  LockClient other{redis.uri(), as_new_runner()};
-  Lock lock = client.acquire("lock").value();
-  // As if so many processes had joined and died.
-  constexpr int dead = 5'000;
+/// As if so many processes had joined the line to write, and died.
+void add_dead_waiters(const RedisEndpoint& redis, int number) {
   redis.command({"EVAL", R"(
     for i = 1, tonumber(ARGV[1]) do
       local owner, client = string.format('%032x', i), string.format('%016x', i)
@@ -263,7 +258,16 @@ TEST(DeadLineTest, LineOfThousandsOfDeadProcessesMovesOnInSmallSteps) {
         client .. ' x 0 0 0 ' .. i .. ' ' .. owner .. '={"runner":"r","pid":1,"host":"h","client":"' ..
         client .. '","ttl":1000,"every":300,"linger":1000}')
     end)",
-                 "2", key_of("lock") + ":line", key_of("lock") + ":book", std::to_string(dead)});
+                 "2", key_of("lock") + ":line", key_of("lock") + ":book", std::to_string(number)});
+}
+
+TEST(DeadLineTest, LineOfThousandsOfDeadProcessesMovesOnInSmallSteps) {
+  RedisServer redis;
+  LockClient client{redis.uri(), as_new_runner()};
+  LockClient other{redis.uri(), as_new_runner()};
+  Lock lock = client.acquire("lock").value();
+  constexpr int dead = 5'000;
+  add_dead_waiters(redis, dead);
   Waiter living{other, "lock", {.wait = patience}};
   ASSERT_TRUE(eventually([&] { return line_length(client, "lock") == dead + 1; }, patience));
   redis.command({"CONFIG", "RESETSTAT"});
@@ -277,6 +281,20 @@ TEST(DeadLineTest, LineOfThousandsOfDeadProcessesMovesOnInSmallSteps) {
       };
   EXPECT_GE(calls_of("zrem"), dead);
   EXPECT_GE(calls_of("evalsha"), dead / 60) << "more than 60 in one script";
+}
+
+TEST(DeadLineTest, DeadWritersBehindReadersDoNotGetTheLockBesideThem) {
+  RedisServer redis;
+  LockClient client{redis.uri(), as_new_runner()};
+  LockClient other{redis.uri(), as_new_runner()};
+  SharedLock lock{client, "lock"};
+  SharedLock others{other, "lock"};
+  Lock reader = lock.read({.ttl = 60s}).value();
+  add_dead_waiters(redis, 200);
+  const Lock second = others.read({.wait = patience}).value();
+  EXPECT_EQ(reader.extend(), Ownership::held);
+  EXPECT_EQ(client.status("lock")->holder_count, 2U);
+  EXPECT_EQ(line_length(client, "lock"), 0U);
 }
 
 // --- What is not a fault, or one of others only --------------------------------------------------
