@@ -103,10 +103,6 @@ local function is_silent(ms)
     field(current, 'ttl') + linger - pttl >= math.max(ms, 2 * every)
 end
 
-if kind == 'p' then
-  redis.call(resize == 'yes' and 'HSET' or 'HSETNX', book, '#limit', limit)
-end
-
 -- Does the caller have a grant or an offer already?
 local own = holder == 'exclusive' and owner_of(current) == owner and string.sub(current, 33)
 if holder == 'shared' then
@@ -122,6 +118,10 @@ if mine == '?' then
   local previous
   previous, pttl = left_behind_in(own)
   return grant('handed', previous)
+end
+
+if kind == 'p' then
+  redis.call(resize == 'yes' and 'HSET' or 'HSETNX', book, '#limit', limit)
 end
 
 if holder == 'exclusive' or holder == 'stale' then
@@ -173,6 +173,7 @@ end
 local room = has_room()
 local my_turn = is_my_turn()
 if room and not my_turn and join == 'no' then  -- perhaps only crashed processes wait there
+  show('newcomer')  -- which does not wait, but wants those who do to show themselves
   advance(holder, current, pttl)
   holder, current, pttl = settle()
   room, my_turn = has_room(), is_my_turn()

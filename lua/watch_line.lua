@@ -12,6 +12,7 @@
 --#include line.lua
 local owner, client = ARGV[1], ARGV[2]
 
+even_if_full()
 local was_seen = redis.call('ZSCORE', seen, client)
 if show(client) > 1 then
   redis.call('ZREMRANGEBYSCORE', seen, '-inf', now - time_to_show)

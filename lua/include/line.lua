@@ -236,7 +236,9 @@ local function advance(holder, left_behind, its_pttl)
       break
     end
     forget_waiter(owner)
-    if life > 0 and not tell(w.client, 'granted', owner) then
+    -- One that is passed over is told too: if it only stood still, it comes back to its place.
+    local heard = w and tell(w.client, 'granted', owner)
+    if life > 0 and not heard then
       redis.call('ZREM', seen, w.client)
       life = 0
       goes = passed < most_at_once
@@ -255,6 +257,9 @@ local function advance(holder, left_behind, its_pttl)
         holder = 'shared'
       end
       second_line = ''
+      if life <= 0 then
+        break  -- enough for one call
+      end
     end
   end
   return holder

@@ -69,6 +69,7 @@ Acquisition AcquireCall::run() {
             // Taken before the call: latency must shorten trust. If replies were lost, the first of
             // those attempts counts, because the grant may be as old as that.
             sent_ = unanswered_since_.value_or(BootClock::now());
+            asked_at_ = steady_clock::now();
             return core_->store->acquire(make_request());
           },
           [this] { unanswered_since_ = sent_; });
@@ -199,7 +200,7 @@ void AcquireCall::sit_down() {
 bool AcquireCall::wait_in_line() {
   std::optional<Deadline> end;
   if (holder_->remaining > milliseconds{0}) end = steady_clock::now() + holder_->remaining;
-  seat_->note_line(end, alone_);
+  seat_->note_line(end, alone_, asked_at_);
   Deadline until = attempts_.deadline();
   if (options_.on_conflict == OnConflict::steal_stale) {
     until = std::min(until, steady_clock::now() + silent_in());

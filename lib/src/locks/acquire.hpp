@@ -70,7 +70,8 @@ class AcquireCall {
   std::optional<WaitingRoom::Seat> seat_;  // while it stands in line
   std::uint64_t place_ = 0;                // in the line
   std::chrono::steady_clock::time_point queued_at_{};
-  bool alone_ = false;  // no other client waits in the line
+  std::chrono::steady_clock::time_point asked_at_{};
+  bool alone_ = false;  // no other client waits in the line, as of then
 };
 
 }  // namespace leasehold::inline v0

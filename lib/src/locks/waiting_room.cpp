@@ -42,10 +42,10 @@ WaitingRoom::Seat::Seat(WaitingRoom& room, std::string name, std::string owner)
 
 WaitingRoom::Seat::~Seat() { room_.leave(*this); }
 
-void WaitingRoom::Seat::note_line(std::optional<TimePoint> end, bool alone) {
+void WaitingRoom::Seat::note_line(std::optional<TimePoint> end, bool alone, TimePoint asked_at) {
   const ThreadLock lock(room_.mutex_);
   Line& line = room_.lines_.at(name_);
-  room_.set_alone(line, alone);
+  set_alone(line, alone, asked_at);
   TimePoint watch_at = room_.next_watch_of(line, steady_clock::now());
   if (end) watch_at = std::min(watch_at, *end + after_end);
   if (watch_at >= line.watch_at) return;
@@ -143,8 +143,8 @@ WaitingRoom::TimePoint WaitingRoom::next_watch() const {
   return next;
 }
 
-void WaitingRoom::set_alone(Line& line, bool alone) {
-  line.alone = alone && steady_clock::now() - line.crowded_at > round_time;
+void WaitingRoom::set_alone(Line& line, bool alone, TimePoint asked_at) {
+  line.alone = alone && line.crowded_at < asked_at;
 }
 
 /// When to watch a line again that is watched now. Those in which nobody else waits come in turn,
@@ -185,7 +185,7 @@ void WaitingRoom::learn(const std::vector<LineWatch>& watched, TimePoint asked_a
       continue;
     }
     Line& line = found->second;
-    set_alone(line, watch.alone);
+    set_alone(line, watch.alone, asked_at);
     // The waiter that we asked about may have left since then, or not have joined yet.
     if (const auto asked_for = seats_.find(watch.owner); asked_for != seats_.end()) {
       Seat& asked = *asked_for->second;

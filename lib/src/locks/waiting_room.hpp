@@ -45,7 +45,8 @@ class WaitingRoom {
 
     /// Says what the store told when the waiter joined the line or asked again: when the grant that
     /// it waits for should end, if that is known, and whether other clients wait.
-    void note_line(std::optional<TimePoint> end, bool alone);
+    /// `asked_at` is when it asked.
+    void note_line(std::optional<TimePoint> end, bool alone, TimePoint asked_at);
 
     /// Waits until there is a reason to ask the store again, the deadline has passed or the stop
     /// token fires. The waiter must have joined the line.
@@ -89,7 +90,7 @@ class WaitingRoom {
   TimePoint next_watch() const LEASEHOLD_REQUIRES(mutex_);
   void wake_those_who_must_ask(Line& line, Seat& asked, LineWatch::Found found)
       LEASEHOLD_REQUIRES(mutex_);
-  void set_alone(Line& line, bool alone) LEASEHOLD_REQUIRES(mutex_);
+  static void set_alone(Line& line, bool alone, TimePoint asked_at);
   TimePoint next_watch_of(const Line& line, TimePoint now) const LEASEHOLD_REQUIRES(mutex_);
   std::vector<LineWatch> choose_lines(TimePoint now) LEASEHOLD_REQUIRES(mutex_);
   void learn(const std::vector<LineWatch>& lines, TimePoint asked_at) LEASEHOLD_REQUIRES(mutex_);

@@ -172,8 +172,14 @@ std::vector<std::optional<FencingToken>> RedisLockStore::acquire_free(
   for (const AcquireRequest& request : requests) {
     calls.push_back(locks.emplace_back(*this, request, server).script);
   }
+  auto replies = run_scripts_on(server, *link_, calls);
+  const bool some_granted = std::any_of(replies.begin(), replies.end(), is_token);
   std::vector<std::optional<FencingToken>> tokens;
-  for (RedisReply& answer : run_scripts_on(server, *link_, calls)) {
+  for (RedisReply& answer : replies) {
+    if (some_granted && answer.type == RedisReply::Type::error) {
+      throw OutcomeUnknown(
+          explain(answer.text, where()).what());  // the others have to be taken back
+    }
     const RedisReply reply = checked(std::move(answer), where());
     tokens.push_back(is_token(reply) ? std::optional(to_token(reply)) : std::nullopt);
   }

@@ -251,7 +251,8 @@ void SharedConnection::receive(Round& round) {
     if (sent > 0 && request->bytes.size() <= sent) {
       connection_.await_bytes(round.deadline);
       // Redis has nearly finished this round. It gets the next one before we read and wake threads.
-      ahead_ = take_queue();
+      // Unless another connection is needed first.
+      if (!wants_new_connection_) ahead_ = take_queue();
       if (ahead_.first) send(ahead_);
     }
     for (; request && request->bytes.size() <= sent; request = request->next) {

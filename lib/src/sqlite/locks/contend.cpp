@@ -28,7 +28,10 @@ class Contest {
     if (auto granted = by_force()) return *granted;
     if (auto granted = steal()) return *granted;
     if (join_ == Join::no && has_room() && !is_my_turn()) {
-      look_after_line();  // perhaps only crashed processes wait there, and nobody else looks
+      // Perhaps only crashed processes wait there, and nobody else looks. A newcomer does not wait,
+      // but wants those who do to show themselves.
+      line_.show("newcomer");
+      look_after_line();
     }
     if (has_room() && is_my_turn()) {
       const bool stale = line_.holder() == Holder::stale;
