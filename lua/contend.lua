@@ -16,6 +16,7 @@
 -- ARGV[11] place        the place it had before it was evicted; 0 for a new one
 -- ARGV[12] resize       yes: `limit` counts from now on; no: only if none is stored
 -- ARGV[13] until        server ms after which the caller has given up; 0: it repeats or withdraws
+-- ARGV[14] least        a new token is not smaller; see seed_token in include/line.lua
 --
 -- Reply: {kind, token, value, pttl, s, µs, place, evicted, clients}. Clients is how many wait in line,
 -- 0 if this one does not. Value and pttl are those of the present or
@@ -35,7 +36,7 @@ local value, ttl = ARGV[1], tonumber(ARGV[2])
 local kind, limit, mode, silence = ARGV[3], tonumber(ARGV[4]), ARGV[5], tonumber(ARGV[6])
 local runner, incarnation = ARGV[7], ARGV[8]
 local join, priority, place = ARGV[9], tonumber(ARGV[10]), tonumber(ARGV[11])
-local resize, deadline = ARGV[12], tonumber(ARGV[13])
+local resize, deadline, least = ARGV[12], tonumber(ARGV[13]), tonumber(ARGV[14])
 local owner = owner_of(value)
 local px = ttl + (field(value, 'linger') or 0)
 
@@ -52,9 +53,11 @@ end
 -- An exclusive grant gets a new token, a shared one has that of the last exclusive grant.
 local function token_for_grant()
   if kind == 'x' then
-    return next_token(value)
+    return next_token(value, least)
   end
-  return tonumber(redis.call('GET', fence) or seed_token(value))
+  local token = tonumber(redis.call('GET', fence) or 0)
+  local too_old = token < least and holder ~= 'shared'  -- those who share it have the same token
+  return (token == 0 or too_old) and seed_token(value, least) or token
 end
 
 -- The record has the token from its first heartbeat on. Until then it is that of the counter.

@@ -44,17 +44,19 @@ local function even_if_full()
 end
 
 -- A missing counter starts from the clock in µs. It grows by one with each grant, the clock by a
--- million a second: so it never goes back, even if it expired or all data was lost. The `value` of the
--- lock says how long it is kept.
-local function seed_token(value)
-  local token = clock[1] * 1000000 + clock[2]
+-- million a second: so it never goes back, even if it expired or all data was lost. `least` is when the
+-- caller's connection was made, in µs of this server: a smaller counter is older than this server's time
+-- as the primary, and so perhaps behind the tokens that the one before it gave out. It starts anew, too.
+-- The `value` of the lock says how long the counter is kept.
+local function seed_token(value, least)
+  local token = math.max(clock[1] * 1000000 + clock[2], least)
   redis.call('SET', fence, string.format('%.0f', token), 'PX', field(value, 'keep'))
   return token
 end
 
-local function next_token(value)
+local function next_token(value, least)
   local token = redis.call('INCR', fence)
-  return token == 1 and seed_token(value) or token
+  return (token == 1 or token < least) and seed_token(value, least) or token
 end
 
 -- Makes keys live at least this long from now.

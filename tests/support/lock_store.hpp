@@ -74,7 +74,7 @@ class LockStoreUnderTest {
   }
   /// Whether a token of this lock is remembered.
   bool has_token(const std::string& name) const {
-    if (is_redis()) return key_exists(redis(), fence_key_of(redis(), name));
+    if (is_redis()) return key_exists(redis(), fence_key_of(name));
     return number<tokens>(name) > 0;
   }
   /// The number of permits that counts.
@@ -107,7 +107,7 @@ class LockStoreUnderTest {
   }
   void forget_token(const std::string& name) const {
     if (is_redis()) {
-      redis().command({"DEL", fence_key_of(redis(), name)});
+      redis().command({"DEL", fence_key_of(name)});
     } else {
       change<remove_token>(name);
     }

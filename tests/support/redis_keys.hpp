@@ -17,17 +17,7 @@
 namespace leasehold::testing {
 
 inline std::string key_of(std::string_view lock) { return "lh:{" + std::string(lock) + "}"; }
-/// The counter of a lock's tokens, which each server process has for itself. Without a server: how
-/// the names of all of them begin.
-inline std::string fence_key_of(std::string_view lock) { return key_of(lock) + ":fence:"; }
-inline std::string fence_key_of(const RedisEndpoint& redis, std::string_view lock) {
-  const std::string info = redis.command({"INFO", "server"}).string;
-  const std::string field = "run_id:";
-  return fence_key_of(lock) + info.substr(info.find(field) + field.size(), 12);
-}
-inline bool is_fence_key(std::string_view key) {
-  return key.find("}:fence") != std::string_view::npos;
-}
+inline std::string fence_key_of(std::string_view lock) { return key_of(lock) + ":fence"; }
 
 inline bool key_exists(const RedisEndpoint& redis, const std::string& key) {
   return redis.command({"EXISTS", key}).integer == 1;
@@ -47,7 +37,7 @@ inline bool key_exists(const RedisEndpoint& redis, const std::string& key) {
 /// Nothing but token counters that expire may remain of locks that nobody holds.
 inline void expect_nothing_left(const RedisEndpoint& redis, const std::string& pattern = "*") {
   for (const std::string& key : redis.keys(pattern)) {
-    EXPECT_TRUE(key.starts_with("lh:{") && is_fence_key(key)) << "left behind: " << key;
+    EXPECT_TRUE(key.starts_with("lh:{") && key.ends_with("}:fence")) << "left behind: " << key;
     // One that has expired meanwhile answers -2.
     EXPECT_NE(redis.command({"PTTL", key}).integer, -1) << "never expires: " << key;
   }

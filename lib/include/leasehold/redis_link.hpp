@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <chrono>
 #include <cstddef>
 #include <functional>
@@ -52,20 +53,12 @@ class LEASEHOLD_API RedisLink {
   /// Does the same with the link's own time-out.
   virtual std::vector<RedisReply> pipeline(std::span<const RedisCommand> commands) = 0;
 
-  /// Names the server process that commands go to: another name after a restart or a failover, so
-  /// that fencing tokens never repeat. Empty if the link does not know, as in this default; tokens
-  /// can then repeat if Redis continues with older data.
-  ///
-  /// Throws what pipeline() throws.
-  virtual std::string server() { return {}; }
-
-  /// Does the same as pipeline(), but sends nothing and throws Unavailable if the commands would go
-  /// to another server than `server`, which server() has returned. A link that does not know its
-  /// server need not implement it.
-  virtual std::vector<RedisReply> pipeline_on(std::string_view /*server*/,
-                                              std::span<const RedisCommand> commands) {
-    return pipeline(commands);
-  }
+  /// An argument that stands for the time at which the present connection was made, by the clock of
+  /// the server: 16 digits, µs since 1970. A link that knows it writes it into the command when it
+  /// sends it, so that fencing tokens do not repeat if another server has taken over with older
+  /// data. A link that does not know sends the argument as it is.
+  static constexpr std::array<char, 16> connected_at{'0', '0', '0', '0', '0', '0', '0', '0',
+                                                     '0', '0', '0', '0', '0', '0', '0', '0'};
 
   /// Subscribes to a channel. Both functions are called on a thread of the subscription. It
   /// reconnects by itself, and calls `on_subscribed` each time it has subscribed, because messages

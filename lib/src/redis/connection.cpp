@@ -62,12 +62,16 @@ RedisReply convert(const redisReply& from) {
   return to;
 }
 
-/// The beginning of the run id, a random number that each server process chooses when it starts.
-std::string run_id_in(std::string_view info) {
-  constexpr std::string_view field = "run_id:";
-  constexpr std::size_t enough = 12;
-  const auto at = info.find(field);
-  return at == info.npos ? std::string{} : std::string(info.substr(at + field.size(), enough));
+/// The answer to TIME as 16 digits; zeros if it is none.
+std::string to_digits(const RedisReply& time) {
+  std::string digits(RedisLink::connected_at.begin(), RedisLink::connected_at.end());
+  if (time.elements.size() != 2) return digits;
+  const std::string& seconds = time.elements[0].text;
+  const std::string& micros = time.elements[1].text;
+  if (seconds.size() > digits.size() - 6 || micros.size() > 6) return digits;
+  digits.replace(digits.size() - 6 - seconds.size(), seconds.size(), seconds);
+  digits.replace(digits.size() - micros.size(), micros.size(), micros);
+  return digits;
 }
 
 void append_number(std::string& out, char mark, std::size_t number) {
@@ -80,10 +84,11 @@ void append_number(std::string& out, char mark, std::size_t number) {
 
 }  // namespace
 
-void encode(RedisCommand command, std::string& out) {
+void encode(RedisCommand command, std::string& out, std::vector<std::size_t>* stamps) {
   append_number(out, '*', command.size());
   for (const std::string_view argument : command) {
     append_number(out, '$', argument.size());
+    if (stamps && argument.data() == RedisLink::connected_at.data()) stamps->push_back(out.size());
     out += argument;
     out += "\r\n";
   }
@@ -142,12 +147,15 @@ void Connection::greet() {
   // Sent even without a password or a database: only an answer proves that there is a Redis at the
   // other end, and that it lets us in.
   ask({"SELECT", database});
-  ask({"INFO", "server"});
+  ask({"TIME"});
+  ask({"ROLE"});
   const Deadline deadline = steady_clock::now() + connect_timeout_;
   if (send(bytes, deadline) != bytes.size()) throw Broken{"connection closed by the server"};
   if (!uri_.password.empty()) check_let_in(receive(deadline));
   checked(receive(deadline), uri_.display());
-  server_ = run_id_in(receive(deadline).text);
+  connected_at_ = to_digits(receive(deadline));
+  const RedisReply role = receive(deadline);
+  to_replica_ = !role.elements.empty() && role.elements[0].text == "slave";
 }
 
 void Connection::check_let_in(RedisReply&& reply) const {

@@ -4,6 +4,7 @@
 #include <memory>
 #include <optional>
 #include <string_view>
+#include <vector>
 
 #include "leasehold/redis_link.hpp"
 #include "redis/redis_uri.hpp"
@@ -31,8 +32,10 @@ class Connection {
   /// Throws Unavailable or ServerRefused.
   void connect();
 
-  /// Names the server process at the other end; empty if the user may not know.
-  const std::string& server() const noexcept { return server_; }
+  /// When it was made, as RedisLink::connected_at wants it.
+  std::string_view connected_at() const noexcept { return connected_at_; }
+  /// Whether the server was a replica then. If it is none any more, another connection will tell.
+  bool to_replica() const noexcept { return to_replica_; }
 
   /// Whether the server hung up while nothing was asked of it.
   bool hung_up() const noexcept;
@@ -72,10 +75,11 @@ class Connection {
   const std::chrono::milliseconds connect_timeout_;
   std::unique_ptr<redisContext, FreeContext> context_;
   std::chrono::milliseconds receive_timeout_{0};  // that the socket has now
-  std::string server_;
+  std::string connected_at_;
+  bool to_replica_ = false;
 };
 
-/// Appends a command in the protocol of Redis.
-void encode(RedisCommand command, std::string& out);
+/// Appends a command in the protocol of Redis. Notes where RedisLink::connected_at is in `out`.
+void encode(RedisCommand command, std::string& out, std::vector<std::size_t>* stamps = nullptr);
 
 }  // namespace leasehold::inline v0::redis

@@ -40,14 +40,6 @@ class HiredisLink final : public RedisLink {
     return least_loaded().execute(commands, command_timeout_);
   }
 
-  std::string server() override { return connections_.front()->server(command_timeout_); }
-
-  std::vector<RedisReply> pipeline_on(std::string_view server,
-                                      std::span<const RedisCommand> commands) override {
-    if (commands.empty()) return {};
-    return least_loaded().execute(commands, command_timeout_, server);
-  }
-
   std::unique_ptr<RedisSubscription> subscribe(std::string channel,
                                                std::function<void(std::string_view)> on_message,
                                                std::function<void()> on_subscribed) override {

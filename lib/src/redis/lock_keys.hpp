@@ -10,15 +10,12 @@ namespace leasehold::inline v0::redis {
 /// that they are on the same node of a cluster.
 class LockKeys {
  public:
-  /// `server` names the server that counts the tokens; see fence_key().
-  LockKeys(std::string_view name, std::string_view server) {
+  explicit LockKeys(std::string_view name) {
     const std::size_t size = start.size() + name.size() + 1;
-    // So that the views stay valid.
-    text_.reserve(suffixes.size() * (size + longest_suffix) + server.size());
+    text_.reserve(suffixes.size() * (size + longest_suffix));  // so that the views stay valid
     for (std::size_t i = 0; i < suffixes.size(); ++i) {
       const std::size_t begin = text_.size();
       append_key(text_, name, suffixes[i]);
-      if (i == 0) text_ += server;
       all_[i + 1] = std::string_view(text_).substr(begin);
     }
     all_[0] = std::string_view(text_).substr(0, size);
@@ -40,23 +37,13 @@ class LockKeys {
     return key;
   }
 
-  /// The token counter. Each server process has its own, so that one that takes over with older
-  /// data does not count on from there: it finds no counter, and starts a new one from its clock.
-  static std::string fence_key(std::string_view name, std::string_view server) {
-    std::string key;
-    key.reserve(start.size() + name.size() + 1 + longest_suffix + server.size());
-    append_key(key, name, suffixes[0]);
-    key += server;
-    return key;
-  }
-
   static std::string_view name_of(std::string_view lock_key) {
     return lock_key.substr(start.size(), lock_key.size() - start.size() - 1);
   }
 
  private:
   static constexpr std::string_view start = "lh:{";
-  static constexpr std::array<std::string_view, 5> suffixes{":fence:", ":line", ":book", ":holders",
+  static constexpr std::array<std::string_view, 5> suffixes{":fence", ":line", ":book", ":holders",
                                                             ":seen"};
   static constexpr std::size_t longest_suffix = suffixes[3].size();
 

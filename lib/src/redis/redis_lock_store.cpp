@@ -81,6 +81,8 @@ bool is_wrong_type(const RedisReply& reply) {
 }
 
 constexpr std::string_view late = "late";
+constexpr std::string_view connected_at{RedisLink::connected_at.data(),
+                                        RedisLink::connected_at.size()};
 
 LineWatch::Found found_word(std::string_view word) {
   if (word == "waiting") return LineWatch::Found::waiting;
@@ -120,12 +122,12 @@ std::string RedisLockStore::value_for(const LockRenewal& renewal) const {
 
 /// The script that takes a free lock, with the texts that it refers to.
 struct RedisLockStore::FreeLock {
-  FreeLock(const RedisLockStore& store, const AcquireRequest& request, std::string_view server)
+  FreeLock(const RedisLockStore& store, const AcquireRequest& request)
       : value(store.value_for(request)),
         lock(LockKeys::lock_key(request.name)),
-        fence(LockKeys::fence_key(request.name, server)),
+        fence(lock + ":fence"),
         px((request.ttl + store.linger_).count()),
-        script(lua::acquire, {lock, fence}, {value, px}) {}
+        script(lua::acquire, {lock, fence}, {value, px, connected_at}) {}
   FreeLock(const FreeLock&) = delete;
   FreeLock& operator=(const FreeLock&) = delete;
 
@@ -137,42 +139,31 @@ struct RedisLockStore::FreeLock {
 };
 
 AcquireOutcome RedisLockStore::acquire(const AcquireRequest& request) {
-  const std::string server = link_->server();
-  try {
-    return acquire_on(server, request);
-  } catch (const Unavailable&) {
-    if (link_->server() == server) throw;
-  }
-  return acquire_on(link_->server(), request);  // another server has taken over
-}
-
-AcquireOutcome RedisLockStore::acquire_on(std::string_view server, const AcquireRequest& request) {
   const bool joins = request.join != Join::no;
   if (request.attempt == Attempt::first) {
     if (request.kind == LockKind::exclusive) {
       // Most locks are free: the lean script is tried first.
-      const FreeLock free{*this, request, server};
-      const RedisReply reply = run_script_on(server, *link_, free.script);
+      const FreeLock free{*this, request};
+      const RedisReply reply = run_script(*link_, free.script);
       if (is_token(reply)) return Granted{.token = to_token(reply)};
     } else {
-      auto outcome = contend(server, request, Attempt::first, Join::no);
+      auto outcome = contend(request, Attempt::first, Join::no);
       if (!joins || std::holds_alternative<Granted>(outcome)) return outcome;
     }
   }
   if (joins && request.before_joining) request.before_joining();
-  return contend(server, request, Attempt::later, request.join);
+  return contend(request, Attempt::later, request.join);
 }
 
 std::vector<std::optional<FencingToken>> RedisLockStore::acquire_free(
     std::span<const AcquireRequest> requests) {
-  const std::string server = link_->server();
   std::deque<FreeLock> locks;
   std::vector<ScriptCall> calls;
   calls.reserve(requests.size());
   for (const AcquireRequest& request : requests) {
-    calls.push_back(locks.emplace_back(*this, request, server).script);
+    calls.push_back(locks.emplace_back(*this, request).script);
   }
-  auto replies = run_scripts_on(server, *link_, calls);
+  auto replies = run_scripts(*link_, calls);
   const bool some_granted = std::any_of(replies.begin(), replies.end(), is_token);
   std::vector<std::optional<FencingToken>> tokens;
   for (RedisReply& answer : replies) {
@@ -186,9 +177,8 @@ std::vector<std::optional<FencingToken>> RedisLockStore::acquire_free(
   return tokens;
 }
 
-AcquireOutcome RedisLockStore::contend(std::string_view server, const AcquireRequest& request,
-                                       Attempt attempt, Join join) {
-  const LockKeys keys{request.name, server};
+AcquireOutcome RedisLockStore::contend(const AcquireRequest& request, Attempt attempt, Join join) {
+  const LockKeys keys{request.name};
   const std::string value = value_for(request);
   const bool adopts = request.adoption == Adoption::allowed && runner_.persistent();
   const Digits ttl{request.ttl.count()};
@@ -197,14 +187,14 @@ AcquireOutcome RedisLockStore::contend(std::string_view server, const AcquireReq
   const Digits priority{request.priority};
   const Digits place{static_cast<long long>(request.place)};
   const Digits until{request.mode == AcquireMode::always ? give_up_at() : 0};
-  const RedisReply reply = run_script_on(
-      server, *link_,
+  const RedisReply reply = run_script(
+      *link_,
       {lua::contend,
        keys.all(),
        {value, ttl, kind_word(request.kind, request.permits), permits, mode_word(request.mode),
         silence, adopts ? std::string_view(runner_.str()) : std::string_view{},
         runner_.incarnation(), join_word(join), priority, place,
-        attempt == Attempt::first ? "yes" : "no", until}});
+        attempt == Attempt::first ? "yes" : "no", until, connected_at}});
   const auto& parts = reply.elements;
   if (parts.at(0).text == late) throw_late();
   evicted_ += static_cast<std::uint64_t>(parts.at(7).integer);
@@ -242,15 +232,13 @@ void RedisLockStore::throw_late() const {
 }
 
 void RedisLockStore::renew(std::span<LockRenewal> renewals, milliseconds timeout) {
-  const std::string server = link_->server();
   struct Texts {
-    Texts(const LockRenewal& renewal, std::string text, milliseconds its_linger,
-          std::string_view server)
+    Texts(const LockRenewal& renewal, std::string text, milliseconds its_linger)
         : value(std::move(text)), ttl(renewal.ttl.count()), linger(its_linger.count()) {
       if (renewal.kind == LockKind::exclusive) {
         lock = LockKeys::lock_key(renewal.name);
       } else {
-        keys.emplace(renewal.name, server);
+        keys.emplace(renewal.name);
       }
     }
     std::string lock;              // of an exclusive lock
@@ -267,7 +255,7 @@ void RedisLockStore::renew(std::span<LockRenewal> renewals, milliseconds timeout
     std::vector<ScriptCall> calls;
     calls.reserve(piece.size());
     for (const LockRenewal& renewal : piece) {
-      const Texts& text = texts.emplace_back(renewal, value_for(renewal), linger_, server);
+      const Texts& text = texts.emplace_back(renewal, value_for(renewal), linger_);
       if (text.keys) {
         calls.emplace_back(lua::renew_shared, text.keys->all(), Words{text.value, text.ttl});
       } else {
@@ -299,7 +287,7 @@ std::vector<Standing> RedisLockStore::verify(std::span<const GrantId> grants,
     std::vector<ScriptCall> calls;
     calls.reserve(piece.size());
     for (const GrantId& grant : piece) {
-      const LockKeys& its = keys.emplace_back(grant.name, link_->server());
+      const LockKeys& its = keys.emplace_back(grant.name);
       calls.emplace_back(lua::verify, Words{its.lock(), its.holders(), its.book()},
                          Words{grant.owner});
     }
@@ -311,7 +299,7 @@ std::vector<Standing> RedisLockStore::verify(std::span<const GrantId> grants,
 }
 
 ReleaseResult RedisLockStore::release(std::string_view name, std::string_view owner) {
-  const LockKeys keys = keys_of(name);
+  const LockKeys keys{name};
   if (!awaited_.take(owner)) {
     const std::string held = std::string(owner) + '=';
     const auto reply = run_script(*link_, {lua::release, {keys.lock(), keys.line()}, {held}});
@@ -326,8 +314,7 @@ std::vector<ReleaseResult> RedisLockStore::release_all(std::span<const GrantId> 
   calls.reserve(grants.size());
   for (const GrantId& grant : grants) {
     awaited_.take(grant.owner);
-    calls.emplace_back(lua::hand_over, keys.emplace_back(grant.name, link_->server()).all(),
-                       Words{grant.owner});
+    calls.emplace_back(lua::hand_over, keys.emplace_back(grant.name).all(), Words{grant.owner});
   }
   std::vector<ReleaseResult> results;
   results.reserve(grants.size());
@@ -349,17 +336,15 @@ ReleaseResult RedisLockStore::to_release_result(const RedisReply& reply) {
 }
 
 RenewalResult RedisLockStore::downgrade(const LockRenewal& renewal) {
-  const std::string server = link_->server();
-  const LockKeys keys{renewal.name, server};
+  const LockKeys keys{renewal.name};
   const std::string value = value_for(renewal);
   const Digits ttl{renewal.ttl.count()};
   awaited_.add(renewal.owner);
-  return to_renewal_result(
-      run_script_on(server, *link_, {lua::downgrade, keys.all(), {value, ttl}}));
+  return to_renewal_result(run_script(*link_, {lua::downgrade, keys.all(), {value, ttl}}));
 }
 
 void RedisLockStore::resize(std::string_view name, int permits) {
-  const LockKeys keys = keys_of(name);
+  const LockKeys keys{name};
   const Digits limit{permits};
   run_script(*link_, {lua::resize, keys.all(), {limit}});
 }
@@ -373,7 +358,7 @@ void RedisLockStore::watch_lines(std::span<LineWatch> lines) {
     std::vector<ScriptCall> calls;
     calls.reserve(piece.size());
     for (const LineWatch& line : piece) {
-      calls.emplace_back(lua::watch_line, keys.emplace_back(line.name, link_->server()).all(),
+      calls.emplace_back(lua::watch_line, keys.emplace_back(line.name).all(),
                          Words{line.owner, client_});
     }
     const auto replies = run_scripts(*link_, calls);
@@ -411,7 +396,7 @@ std::unique_ptr<LockListener> RedisLockStore::listen(
 }
 
 std::optional<LockRecord> RedisLockStore::status(std::string_view name) {
-  const LockKeys keys = keys_of(name);
+  const LockKeys keys{name};
   const RedisReply reply = run_script(*link_, {lua::status, keys.all(), {"1"}});
   if (reply.type == RedisReply::Type::nil) return std::nullopt;
   StoredLock lock = to_stored_lock_in_detail(name, reply);
@@ -420,7 +405,7 @@ std::optional<LockRecord> RedisLockStore::status(std::string_view name) {
 }
 
 std::optional<LockRecord> RedisLockStore::force_release(std::string_view name) {
-  const LockKeys keys = keys_of(name);
+  const LockKeys keys{name};
   const Digits until{give_up_at()};
   const RedisReply reply = run_script(*link_, {lua::force_release, keys.all(), {until}});
   if (reply.type == RedisReply::Type::nil) return std::nullopt;
@@ -437,7 +422,7 @@ std::vector<LockRecord> RedisLockStore::remove_stale(std::string_view pattern) {
   std::vector<LockRecord> removed;
   visit_stored(pattern, [&](const StoredLock& lock) {
     if (lock.record.state != LockState::stale) return true;
-    const LockKeys keys = keys_of(lock.record.name);
+    const LockKeys keys{lock.record.name};
     if (run_script(*link_, {lua::remove_stale, keys.all(), {lock.owner}}).integer == 1) {
       removed.push_back(lock.record);
     }
@@ -461,8 +446,7 @@ void RedisLockStore::visit_stored(std::string_view pattern,
     std::vector<ScriptCall> calls;
     calls.reserve(found.size());
     for (const RedisReply& key : found) {
-      calls.emplace_back(lua::status,
-                         keys.emplace_back(LockKeys::name_of(key.text), link_->server()).all(),
+      calls.emplace_back(lua::status, keys.emplace_back(LockKeys::name_of(key.text)).all(),
                          Words{"0"});
     }
     auto replies = run_scripts(*link_, calls);

@@ -7,7 +7,6 @@
 #include "leasehold/runner_id.hpp"
 #include "locks/lock_store.hpp"
 #include "redis/awaited_owners.hpp"
-#include "redis/lock_keys.hpp"
 #include "redis/lock_value.hpp"
 
 namespace leasehold::inline v0::redis {
@@ -51,10 +50,7 @@ class RedisLockStore final : public LockStore {
 
  private:
   struct FreeLock;
-  AcquireOutcome acquire_on(std::string_view server, const AcquireRequest& request);
-  AcquireOutcome contend(std::string_view server, const AcquireRequest& request, Attempt attempt,
-                         Join join);
-  LockKeys keys_of(std::string_view name) const { return {name, link_->server()}; }
+  AcquireOutcome contend(const AcquireRequest& request, Attempt attempt, Join join);
   ReleaseResult to_release_result(const RedisReply& reply);
   long long give_up_at() const;
   [[noreturn]] void throw_late() const;

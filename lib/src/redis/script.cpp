@@ -1,7 +1,6 @@
 #include "redis/script.hpp"
 
 #include <algorithm>
-#include <functional>
 #include <stdexcept>
 
 #include "redis/redis_errors.hpp"
@@ -17,13 +16,16 @@ bool is_missing_script(const RedisReply& reply) {
   return reply.type == RedisReply::Type::error && reply.text.starts_with("NOSCRIPT");
 }
 
-/// Sends commands as the caller of a script wants it.
-using Send = std::function<std::vector<RedisReply>(std::span<const RedisCommand>)>;
+std::vector<RedisReply> send(RedisLink& link, std::span<const RedisCommand> commands,
+                             std::optional<std::chrono::milliseconds> timeout) {
+  return timeout ? link.pipeline(commands, *timeout) : link.pipeline(commands);
+}
 
 /// Loads the scripts that were missing and repeats their calls. If a script cannot be loaded, its
 /// calls get that error as their reply, because the other calls of the batch have happened.
-void reload_and_repeat(const Send& send, std::span<const ScriptCall> calls,
-                       std::vector<RedisReply>& replies) {
+void reload_and_repeat(RedisLink& link, std::span<const ScriptCall> calls,
+                       std::vector<RedisReply>& replies,
+                       std::optional<std::chrono::milliseconds> timeout) {
   std::vector<std::size_t> missing;
   std::vector<const EmbeddedText*> scripts;
   for (std::size_t i = 0; i < replies.size(); ++i) {
@@ -42,7 +44,7 @@ void reload_and_repeat(const Send& send, std::span<const ScriptCall> calls,
   for (const std::size_t i : missing) commands.push_back(calls[i].command());
   std::vector<RedisReply> again;
   try {
-    again = send(commands);
+    again = send(link, commands, timeout);
   } catch (const Unavailable& error) {
     if (missing.size() == replies.size()) throw;
     throw OutcomeUnknown(error.what());  // the other calls of this batch have happened
@@ -58,12 +60,13 @@ void reload_and_repeat(const Send& send, std::span<const ScriptCall> calls,
   }
 }
 
-void load_what_is_missing(const Send& send, std::span<const ScriptCall> calls,
-                          std::vector<RedisReply>& replies) {
+void load_what_is_missing(RedisLink& link, std::span<const ScriptCall> calls,
+                          std::vector<RedisReply>& replies,
+                          std::optional<std::chrono::milliseconds> timeout) {
   // More than once only if somebody flushes the scripts between our SCRIPT LOAD and our EVALSHA.
   for (int attempt = 0; attempt < most_reloads; ++attempt) {
     if (std::none_of(replies.begin(), replies.end(), is_missing_script)) break;
-    reload_and_repeat(send, calls, replies);
+    reload_and_repeat(link, calls, replies, timeout);
   }
 }
 
@@ -83,55 +86,23 @@ ScriptCall::ScriptCall(const EmbeddedText& script, std::span<const std::string_v
   for (const auto argument : arguments) add(argument);
 }
 
-namespace {
-
-std::vector<RedisReply> run(const Send& send, std::span<const ScriptCall> calls) {
+std::vector<RedisReply> run_scripts(RedisLink& link, std::span<const ScriptCall> calls,
+                                    std::optional<std::chrono::milliseconds> timeout) {
   std::vector<RedisCommand> commands;
   commands.reserve(calls.size());
   for (const ScriptCall& call : calls) commands.push_back(call.command());
-  auto replies = send(commands);
-  load_what_is_missing(send, calls, replies);
+  auto replies = send(link, commands, timeout);
+  load_what_is_missing(link, calls, replies, timeout);
   return replies;
 }
 
-/// The same for a single script, without the cost of a list.
-template <class Pipeline>
-RedisReply run_one(RedisLink& link, const ScriptCall& call, const Pipeline& pipeline) {
+RedisReply run_script(RedisLink& link, const ScriptCall& call) {
   const RedisCommand command = call.command();
-  auto replies = pipeline(std::span<const RedisCommand>{&command, 1});
+  auto replies = link.pipeline({&command, 1});
   RedisReply& reply = replies.front();
-  if (is_missing_script(reply)) load_what_is_missing(pipeline, {&call, 1}, replies);
+  if (is_missing_script(reply)) load_what_is_missing(link, {&call, 1}, replies, {});
   if (reply.type == RedisReply::Type::error) throw explain(reply.text, link.where());
   return std::move(reply);
-}
-
-}  // namespace
-
-std::vector<RedisReply> run_scripts(RedisLink& link, std::span<const ScriptCall> calls,
-                                    std::optional<std::chrono::milliseconds> timeout) {
-  return run(
-      [&](std::span<const RedisCommand> commands) {
-        return timeout ? link.pipeline(commands, *timeout) : link.pipeline(commands);
-      },
-      calls);
-}
-
-std::vector<RedisReply> run_scripts_on(std::string_view server, RedisLink& link,
-                                       std::span<const ScriptCall> calls) {
-  return run(
-      [&](std::span<const RedisCommand> commands) { return link.pipeline_on(server, commands); },
-      calls);
-}
-
-RedisReply run_script(RedisLink& link, const ScriptCall& call) {
-  return run_one(link, call,
-                 [&](std::span<const RedisCommand> commands) { return link.pipeline(commands); });
-}
-
-RedisReply run_script_on(std::string_view server, RedisLink& link, const ScriptCall& call) {
-  return run_one(link, call, [&](std::span<const RedisCommand> commands) {
-    return link.pipeline_on(server, commands);
-  });
 }
 
 }  // namespace leasehold::inline v0::redis

@@ -39,13 +39,8 @@ class ScriptCall {
 std::vector<RedisReply> run_scripts(RedisLink& link, std::span<const ScriptCall> calls,
                                     std::optional<std::chrono::milliseconds> timeout = {});
 
-/// The same, but only on this server: see RedisLink::pipeline_on().
-std::vector<RedisReply> run_scripts_on(std::string_view server, RedisLink& link,
-                                       std::span<const ScriptCall> calls);
-
 /// Runs one script. Throws what an error reply means.
 RedisReply run_script(RedisLink& link, const ScriptCall& call);
-RedisReply run_script_on(std::string_view server, RedisLink& link, const ScriptCall& call);
 
 /// A number as an argument. It must outlive the ScriptCall.
 class Digits {

@@ -31,6 +31,12 @@ std::string& encode_buffer() {
   return buffer;
 }
 
+std::vector<std::size_t>& stamp_buffer() {
+  thread_local std::vector<std::size_t> buffer;
+  buffer.clear();
+  return buffer;
+}
+
 }  // namespace
 
 void SharedConnection::Failure::raise() const {
@@ -51,14 +57,16 @@ SharedConnection::SharedConnection(const RedisUri& uri, milliseconds connect_tim
       backoff_(first_pause, longest_pause) {}
 
 std::vector<RedisReply> SharedConnection::execute(std::span<const RedisCommand> commands,
-                                                  milliseconds timeout, std::string_view server) {
+                                                  milliseconds timeout) {
   std::string& bytes = encode_buffer();
-  for (const RedisCommand& command : commands) encode(command, bytes);
+  std::vector<std::size_t>& stamps = stamp_buffer();
+  for (const RedisCommand& command : commands) encode(command, bytes, &stamps);
 
   Request request;
   request.bytes = bytes;
   request.expected = commands.size();
-  request.server = server;
+  request.buffer = bytes.data();
+  request.stamps = stamps;
   request.replies.reserve(commands.size());  // here, on the heap of the thread that frees it
   request.deadline = steady_clock::now() + timeout;
 
@@ -73,18 +81,6 @@ std::vector<RedisReply> SharedConnection::execute(std::span<const RedisCommand> 
 
   if (request.failure) request.failure->raise();
   return std::move(request.replies);
-}
-
-std::string SharedConnection::server(milliseconds timeout) {
-  {
-    const ThreadLock lock(mutex_);
-    if (server_) return *server_;
-  }
-  constexpr std::array<std::string_view, 1> ping{"PING"};
-  const RedisCommand command{ping};
-  execute({&command, 1}, timeout);  // connects
-  const ThreadLock lock(mutex_);
-  return server_.value_or("");
 }
 
 SharedConnection::Role SharedConnection::enqueue(Request& request) {
@@ -219,19 +215,28 @@ bool SharedConnection::connect_for(Round& round) {
   return true;
 }
 
-/// Fails the requests that are meant for another server than the one we are connected to. From then
-/// on they have nothing to send and expect nothing.
-void SharedConnection::refuse_misdirected(Round& round) const {
+/// Writes into the requests that ask for it when the connection was made. Those are refused if the
+/// server was a replica then: by now it may be a primary, whose counters are older than that time.
+/// From then on they have nothing to send and expect nothing.
+void SharedConnection::stamp(Round& round) {
   for (Request* r = round.first; r; r = r->next) {
-    if (r->server.empty() || r->server == connection_.server()) continue;
-    r->failure = {FailureKind::unavailable, where_ + ": another server has taken over"};
-    r->bytes = {};
-    r->expected = 0;
+    if (r->stamps.empty()) continue;
+    if (connection_.to_replica()) {
+      const ServerRefused refused = explain("READONLY its role is that of a replica", where_);
+      r->failure = {FailureKind::refused, refused.what(), refused.reason()};
+      r->bytes = {};
+      r->expected = 0;
+      wants_new_connection_ = true;
+      continue;
+    }
+    for (const std::size_t at : r->stamps) {
+      connection_.connected_at().copy(r->buffer + at, RedisLink::connected_at.size());
+    }
   }
 }
 
 void SharedConnection::send(Round& round) {
-  refuse_misdirected(round);
+  stamp(round);
   if (!round.first->next) {
     round.sent = connection_.send(round.first->bytes, round.deadline);
     return;
@@ -307,10 +312,6 @@ steady_clock::duration SharedConnection::ensure_connected() {
   if (now < next_attempt_) return {};
   try {
     connection_.connect();
-    {
-      const ThreadLock lock(mutex_);
-      server_ = connection_.server();
-    }
     backoff_.reset();
     next_attempt_ = {};
   } catch (const ServerRefused& error) {

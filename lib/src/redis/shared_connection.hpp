@@ -31,12 +31,8 @@ class SharedConnection {
 
   SharedConnection(const RedisUri& uri, milliseconds connect_timeout);
 
-  /// See RedisLink::pipeline(), and pipeline_on() if a server is given.
-  std::vector<RedisReply> execute(std::span<const RedisCommand> commands, milliseconds timeout,
-                                  std::string_view server = {});
-
-  /// See RedisLink::server().
-  std::string server(milliseconds timeout);
+  /// See RedisLink::pipeline().
+  std::vector<RedisReply> execute(std::span<const RedisCommand> commands, milliseconds timeout);
 
   /// The number of callers inside execute(), as a hint for spreading load.
   int load() const noexcept { return load_.load(std::memory_order_relaxed); }
@@ -63,7 +59,8 @@ class SharedConnection {
   struct Request {
     std::string_view bytes;
     std::size_t expected = 0;
-    std::string_view server;  // that it is meant for; empty for any
+    char* buffer = nullptr;               // where the bytes are
+    std::span<const std::size_t> stamps;  // where RedisLink::connected_at is in them
     TimePoint deadline;
     std::vector<RedisReply> replies;
     std::optional<Failure> failure;
@@ -104,7 +101,7 @@ class SharedConnection {
   void lead_one_round(Request& own);
   Round take_queue();
   bool connect_for(Round& round);
-  void refuse_misdirected(Round& round) const;
+  void stamp(Round& round);
   void send(Round& round);
   void receive(Round& round);
   void fail(Round& round, const std::string& why) const;
@@ -131,7 +128,6 @@ class SharedConnection {
   unsigned round_ LEASEHOLD_GUARDED_BY(mutex_) = 0;  // the one that is queued
   // The queue for the next round, oldest first.
   Request* head_ LEASEHOLD_GUARDED_BY(mutex_) = nullptr;
-  std::optional<std::string> server_ LEASEHOLD_GUARDED_BY(mutex_);  // of the last connection
   Request* tail_ LEASEHOLD_GUARDED_BY(mutex_) = nullptr;
 };
 

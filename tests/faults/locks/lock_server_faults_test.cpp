@@ -211,7 +211,7 @@ TEST(OlderDataTest, TokensGrowAfterAFailoverToAReplicaThatLagged) {
   token_on(primary);
   ASSERT_TRUE(eventually(
       [&] {
-        return replica.command({"EXISTS", fence_key_of(primary, "lock")}).integer == 1;
+        return replica.command({"EXISTS", fence_key_of("lock")}).integer == 1;
       },
       patience));
   replica.pause();

@@ -59,7 +59,7 @@ class RedisAcquireAllTest : public AcquireAllFixture<OnRedis> {
         [&] {
           const auto keys = redis.keys("lh:{" + name + "*");
           return std::all_of(keys.begin(), keys.end(),
-                             [](const std::string& key) { return is_fence_key(key); });
+                             [](const std::string& key) { return key.ends_with(":fence"); });
         },
         patience);
   }

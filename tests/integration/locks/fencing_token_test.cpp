@@ -145,10 +145,10 @@ TEST_P(FencingTokenTest, IsForgottenInTheEndAndStillGrows) {
 TEST_F(RedisFencingTokenTest, CounterKeepsItsEndHoweverOftenItIsUsed) {
   // A lock that is taken all the time must not be the one that leaks.
   next_token();
-  redis.command({"PEXPIRE", fence_key_of(redis, "lock"), "60000"});
+  redis.command({"PEXPIRE", fence_key_of("lock"), "60000"});
   next_token();
-  EXPECT_LE(redis.command({"PTTL", fence_key_of(redis, "lock")}).integer, 60'000);
-  EXPECT_GT(redis.command({"PTTL", fence_key_of(redis, "lock")}).integer, 0);
+  EXPECT_LE(redis.command({"PTTL", fence_key_of("lock")}).integer, 60'000);
+  EXPECT_GT(redis.command({"PTTL", fence_key_of("lock")}).integer, 0);
 }
 
 TEST_P(FencingTokenTest, OfAHolderIsKnownAfterItsCounterIsGone) {

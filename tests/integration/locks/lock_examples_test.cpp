@@ -35,7 +35,7 @@ TEST_P(ExamplesTest, RunsAndSaysWhatItShould) {
     from = found + line.size();
   }
   for (const std::string& key : redis.keys("*")) {
-    EXPECT_NE(key.find("}:fence"), std::string::npos) << "left behind: " << key;
+    EXPECT_TRUE(key.ends_with(":fence")) << "left behind: " << key;
   }
 
   EXPECT_EQ(run({.argv = {path}}).status.code, 2);

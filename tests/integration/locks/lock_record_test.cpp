@@ -84,8 +84,7 @@ TEST_F(RedisLockRecordTest, KeyOfAnotherTypeIsRefusedAndLeftAlone) {
 }
 
 TEST_F(RedisLockRecordTest, ScriptThatFailsHalfWayLeavesNoLock) {
-  shared_redis().command(
-      {"SET", fence_key_of(shared_redis(), name), "not a number", "PX", "60000"});
+  shared_redis().command({"SET", fence_key_of(name), "not a number", "PX", "60000"});
   EXPECT_THROW(client.acquire(name), ServerRefused);
   EXPECT_FALSE(store.has_lock(name));
 }

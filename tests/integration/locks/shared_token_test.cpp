@@ -28,9 +28,7 @@ ON_EVERY_STORE(SharedTokenTest);
 
 class RedisSharedTokenTest : public SharedTokenFixture<OnARedisOfItsOwn> {
  protected:
-  std::int64_t counter_lives_for() {
-    return redis.command({"PTTL", fence_key_of(redis, "lock")}).integer;
-  }
+  std::int64_t counter_lives_for() { return redis.command({"PTTL", "lh:{lock}:fence"}).integer; }
 
   RedisEndpoint& redis = store.redis();
 };
@@ -39,12 +37,12 @@ TEST_F(RedisSharedTokenTest, TheCounterOutlivesTheReaders) {
   const Lock first = lock.read({.ttl = 60s}).value();
   EXPECT_GT(counter_lives_for(), 50'000);
 
-  redis.command({"PEXPIRE", fence_key_of(redis, "lock"), "5000"});
+  redis.command({"PEXPIRE", "lh:{lock}:fence", "5000"});
   Lock second = lock.read({.ttl = 20s}).value();
   EXPECT_EQ(second.token(), first.token());
   EXPECT_GT(counter_lives_for(), 10'000);
 
-  redis.command({"PEXPIRE", fence_key_of(redis, "lock"), "5000"});
+  redis.command({"PEXPIRE", "lh:{lock}:fence", "5000"});
   EXPECT_EQ(second.extend(), Ownership::held);
   EXPECT_GT(counter_lives_for(), 10'000) << "a heartbeat prolongs it too";
 }
