@@ -26,6 +26,9 @@ class AttemptsTest : public ::testing::Test {
   static void unavailable() { throw Unavailable("away"); }
   static void reply_lost() { throw OutcomeUnknown("lost"); }
   static void refused() { throw ServerRefused(ServerRefused::Reason::permission, "not allowed"); }
+  static void refused_halfway() {
+    throw ServerRefused(ServerRefused::Reason::permission, "not allowed", true);
+  }
   static void loading() { throw ServerRefused(ServerRefused::Reason::loading, "loading"); }
 
   std::size_t asked_ = 0;
@@ -42,6 +45,8 @@ TEST_F(AttemptsTest, AsksUntilTheStoreAnswers) {
 TEST_F(AttemptsTest, ScriptThatWasRefusedForGoodMayHaveFailedHalfway) {
   Attempts attempts{{.wait = LockOptions::forever}, {}};
   EXPECT_THROW(ask(attempts, refused), ServerRefused);
+  EXPECT_EQ(doubts_, 0);
+  EXPECT_THROW(ask(attempts, refused, refused_halfway), ServerRefused);
   EXPECT_EQ(doubts_, 1);
 }
 

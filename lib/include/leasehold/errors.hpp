@@ -58,9 +58,14 @@ class LEASEHOLD_API ServerRefused : public Error {
     other,             ///< see what()
   };
 
-  ServerRefused(Reason reason, const std::string& what) : Error(what), reason_(reason) {}
+  ServerRefused(Reason reason, const std::string& what, bool halfway = false)
+      : Error(what), reason_(reason), halfway_(halfway) {}
 
   Reason reason() const noexcept { return reason_; }
+
+  /// Whether a part of the request may have taken effect, because a script was refused while it
+  /// ran.
+  bool halfway() const noexcept { return halfway_; }
 
   /// Whether the same request can succeed later although nobody changes it. An acquire that may
   /// wait tries again.
@@ -87,6 +92,7 @@ class LEASEHOLD_API ServerRefused : public Error {
 
  private:
   Reason reason_;
+  bool halfway_;
 };
 
 /// A write in the caller's own transaction came too late: the worker no longer holds the lease of

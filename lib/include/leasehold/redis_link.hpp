@@ -79,7 +79,8 @@ class LEASEHOLD_API RedisLink {
 };
 
 struct RedisOptions {
-  /// How long to wait for a connection to be made. Default 2 s.
+  /// How long to wait for a connection to be made, from looking up the name of the server to its
+  /// first answer. Default 2 s.
   std::chrono::milliseconds connect_timeout{2'000};
 
   /// How long to wait for a reply. After that the call throws OutcomeUnknown. Default 1 s.

@@ -7,6 +7,7 @@
 #include "leasehold/errors.hpp"
 #include "locks/validation.hpp"
 #include "support/random.hpp"
+#include "support/sleep.hpp"
 
 namespace leasehold::inline v0 {
 namespace {
@@ -60,7 +61,7 @@ AcquireCall::~AcquireCall() {
 
 Acquisition AcquireCall::run() {
   core_->telemetry.record({.type = LockEventType::acquiring, .name = name_});
-  core_->start_listening();
+  core_->prepare(options_.on_lost != nullptr);
   try {
     for (;;) {
       if (auto lock = reenter()) return Acquisition{std::move(*lock)};
@@ -72,7 +73,7 @@ Acquisition AcquireCall::run() {
             asked_at_ = steady_clock::now();
             return core_->store->acquire(make_request());
           },
-          [this] { unanswered_since_ = sent_; });
+          [this] { unanswered_since_ = sent_; }, [this](milliseconds time) { rest(time); });
       if (!outcome) return refuse(RefusalReason::cancelled);
       unanswered_since_.reset();
       if (const auto* granted = std::get_if<Granted>(&*outcome)) {
@@ -211,6 +212,15 @@ bool AcquireCall::wait_in_line() {
   }
   seat_->wait(until, attempts_.stop());
   return !attempts_.stopped();
+}
+
+/// Pauses after an error. One that stands in line hears when it is offered the lock.
+void AcquireCall::rest(milliseconds time) {
+  if (seat_) {
+    seat_->rest(steady_clock::now() + time, attempts_.stop());
+  } else {
+    sleep_for(time, attempts_.stop());
+  }
 }
 
 bool AcquireCall::is_out_of_retries() const {

@@ -48,6 +48,7 @@ class AcquireCall {
   bool wait_in_line();
   bool is_out_of_retries() const;
   bool wait_for_retry();
+  void rest(std::chrono::milliseconds time);
   std::chrono::milliseconds silent_in() const;
   Acquisition refuse(RefusalReason reason);
   void withdraw() noexcept;

@@ -47,7 +47,7 @@ AcquireAllCall::AcquireAllCall(std::shared_ptr<LockCore> core, std::vector<std::
       attempts_(options, std::move(stop)) {}
 
 SetAcquisition AcquireAllCall::run() {
-  core_->start_listening();
+  core_->prepare(options_.on_lost != nullptr);
   record_all(LockEventType::acquiring);
   try {
     auto outcome = try_until_all_are_held();

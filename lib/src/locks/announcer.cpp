@@ -2,6 +2,7 @@
 
 #include <deque>
 
+#include "support/start_thread.hpp"
 #include "support/thread_safety.hpp"
 
 namespace leasehold::inline v0 {
@@ -32,11 +33,16 @@ Announcer::~Announcer() {
   }
 }
 
+void Announcer::start() {
+  const ThreadLock lock(state_->mutex);
+  if (state_->thread.joinable()) return;
+  state_->thread = start_thread<std::thread>("that tells of lost locks", run, state_);
+}
+
 void Announcer::announce(std::function<void()> callback) {
   {
     const ThreadLock lock(state_->mutex);
     state_->callbacks.push_back(std::move(callback));
-    if (!state_->thread.joinable()) state_->thread = std::thread(run, state_);
   }
   state_->changed.notify_one();
 }

@@ -7,7 +7,7 @@
 namespace leasehold::inline v0 {
 
 /// Runs callbacks of users in order, on a thread of its own, so that they cannot delay the
-/// keep-alive. The thread starts with the first callback.
+/// keep-alive.
 ///
 /// May be destroyed by one of its own callbacks.
 class Announcer {
@@ -16,7 +16,10 @@ class Announcer {
   /// Waits for the callbacks that were handed in.
   ~Announcer();
 
-  /// `callback` must not throw.
+  /// Starts the thread if it does not run yet. Throws Unavailable.
+  void start();
+
+  /// Once it was started. `callback` must not throw.
   void announce(std::function<void()> callback);
 
  private:

@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "support/sleep.hpp"
-
 namespace leasehold::inline v0 {
 
 using std::chrono::milliseconds;
@@ -25,16 +23,12 @@ bool Attempts::pause_after_slow_answer(const std::string& where, milliseconds tt
     throw Unavailable(where + ": answers more slowly than a ttl of " + std::to_string(ttl.count()) +
                       " ms allows");
   }
-  return pause();
+  return sleep_for(next_pause(backoff_), stop_);
 }
 
-bool Attempts::pause() { return pause(backoff_); }
-
-bool Attempts::pause_for_overload() { return pause(overload_backoff_); }
-
-bool Attempts::pause(Backoff& backoff) {
+milliseconds Attempts::next_pause(Backoff& backoff) const {
   // A millisecond more, so that the time is certainly over after the last pause.
-  return sleep_for(std::min(backoff.next(), time_left(deadline_) + milliseconds{1}), stop_);
+  return std::min(backoff.next(), time_left(deadline_) + milliseconds{1});
 }
 
 bool Attempts::sleep(milliseconds time) {

@@ -10,6 +10,7 @@
 #include "leasehold/lock.hpp"
 #include "locks/deadline.hpp"
 #include "support/backoff.hpp"
+#include "support/sleep.hpp"
 
 namespace leasehold::inline v0 {
 
@@ -24,14 +25,14 @@ class Attempts {
   /// OutcomeUnknown instead if the reply to any of these attempts was lost.
   ///
   /// Calls `on_doubt()` after each attempt that may have been granted although it failed. Taking
-  /// back what it was granted is up to the caller.
-  template <class Ask, class OnDoubt>
-  std::optional<std::invoke_result_t<Ask&>> until_answered(Ask&& ask, OnDoubt&& on_doubt) {
+  /// back what it was granted is up to the caller. Between attempts it calls `rest(time)`, which
+  /// may return sooner if there is a reason to ask again.
+  template <class Ask, class OnDoubt, class Rest>
+  std::optional<std::invoke_result_t<Ask&>> until_answered(Ask&& ask, OnDoubt&& on_doubt,
+                                                           Rest&& rest) {
     bool reply_lost = false;
-    bool overloaded = false;
-    do {
-      overloaded = false;
-      if (stopped()) return std::nullopt;
+    while (!stopped()) {
+      Backoff* backoff = &backoff_;
       try {
         return ask();
       } catch (const OutcomeUnknown&) {
@@ -43,25 +44,30 @@ class Attempts {
         if (ends && reply_lost) throw OutcomeUnknown(error.what());
         if (ends) throw;
       } catch (const ServerRefused& error) {
-        // A script that failed halfway may have got as far as the lock.
-        if (!error.transient()) on_doubt();
+        if (error.halfway() && !error.transient())
+          on_doubt();  // it may have got as far as the lock
         const bool ends = !error.transient() || is_over();
         if (ends && reply_lost) throw OutcomeUnknown(error.what());
         if (ends) throw;
-        overloaded = error.overloaded();
+        // A server that is overloaded is given more time.
+        if (error.overloaded()) backoff = &overload_backoff_;
       }
-    } while (overloaded ? pause_for_overload() : pause());
+      rest(next_pause(*backoff));
+    }
     return std::nullopt;
+  }
+
+  /// The same; it sleeps between attempts.
+  template <class Ask, class OnDoubt>
+  std::optional<std::invoke_result_t<Ask&>> until_answered(Ask&& ask, OnDoubt&& on_doubt) {
+    return until_answered(ask, on_doubt,
+                          [this](std::chrono::milliseconds time) { sleep_for(time, stop_); });
   }
 
   /// After a grant that came too late to be trusted: pauses before the next attempt. False if the
   /// stop token fired. Throws Unavailable if the time is over.
   bool pause_after_slow_answer(const std::string& where, std::chrono::milliseconds ttl);
 
-  /// Pauses after an error, longer each time. False if the stop token fired.
-  bool pause();
-  /// The same after a server has said that it is overloaded, which needs more time.
-  bool pause_for_overload();
   /// Sleeps for `time`, but not beyond the deadline. False if the stop token fired.
   bool sleep(std::chrono::milliseconds time);
 
@@ -75,7 +81,7 @@ class Attempts {
   bool stopped() const noexcept { return stop_.stop_requested(); }
 
  private:
-  bool pause(Backoff& backoff);
+  std::chrono::milliseconds next_pause(Backoff& backoff) const;
 
   /// A lost reply is followed by another attempt this often, even if there is no time to wait.
   static constexpr int most_lost_replies = 3;

@@ -3,12 +3,20 @@
 #include <spdlog/logger.h>
 
 #include "leasehold/errors.hpp"
+#include "locks/line_rules.hpp"
 #include "locks/lock_store.hpp"
 #include "support/backoff.hpp"
+#include "support/start_thread.hpp"
 
 namespace leasehold::inline v0 {
 
 using std::chrono::milliseconds;
+
+namespace {
+
+constexpr std::chrono::seconds time_between_warnings{10};
+
+}  // namespace
 
 Janitor::Janitor(LockStore& store, std::shared_ptr<spdlog::logger> logger)
     : store_(store), logger_(std::move(logger)) {}
@@ -17,6 +25,7 @@ Janitor::~Janitor() {
   stop_thread();
   const ThreadLock lock(mutex_);
   for (const Orphan& orphan : orphans_) {
+    if (orphan.what == What::offer) continue;  // it ends within seconds
     logger_->warn("lock not released name={} reason=\"client closed\"", orphan.name);
   }
 }
@@ -27,15 +36,28 @@ void Janitor::stop_thread() {
   thread = std::move(thread_);
 }
 
-void Janitor::release_later(std::string name, std::string owner, TimePoint until) {
-  {
+void Janitor::release_later(std::string name, std::string owner, TimePoint until) noexcept {
+  add({What::grant, std::move(name), std::move(owner), until});
+}
+
+void Janitor::decline_later(std::string name, std::string owner) noexcept {
+  add({What::offer, std::move(name), std::move(owner),
+       BootClock::now() + line_rules::time_to_show});
+}
+
+void Janitor::add(Orphan orphan) noexcept {
+  try {
     const ThreadLock lock(mutex_);
-    orphans_.push_back({std::move(name), std::move(owner), until});
+    orphans_.push_back(std::move(orphan));
     if (!thread_.joinable()) {
-      thread_ = std::jthread([this](const std::stop_token& stop) { run(stop); });
+      thread_ = start_thread("that releases locks later",
+                             [this](const std::stop_token& stop) { run(stop); });
     }
+    changed_.notify_one();
+  } catch (const std::exception& error) {
+    // The next call tries to start the thread again. If there is none, the grant ends by itself.
+    logger_->warn("lock not released yet reason=\"{}\"", error.what());
   }
-  changed_.notify_one();
 }
 
 void Janitor::run(const std::stop_token& stop) {
@@ -60,16 +82,30 @@ void Janitor::run(const std::stop_token& stop) {
 /// Returns whether the orphan needs no further care.
 bool Janitor::release(const Orphan& orphan) noexcept {
   try {
-    store_.release(orphan.name, orphan.owner);
+    if (orphan.what == What::grant) {
+      store_.release(orphan.name, orphan.owner);
+    } else {
+      store_.decline({orphan.name, orphan.owner});
+    }
     return true;
   } catch (const std::exception& error) {
     const auto* refused = dynamic_cast<const ServerRefused*>(&error);
     const bool is_permanent = refused != nullptr && !refused->transient();
     if (!is_permanent && BootClock::now() < orphan.until) return false;
-    logger_->warn("lock not released, it ends with its ttl name={} reason=\"{}\"", orphan.name,
-                  error.what());
+    if (orphan.what == What::grant) warn(orphan, error.what());
     return true;
   }
+}
+
+/// A server that refuses everything must not fill the log.
+void Janitor::warn(const Orphan& orphan, const char* why) {
+  if (BootClock::now() < next_warning_) {
+    ++unsaid_;
+    return;
+  }
+  logger_->warn("lock not released, it ends with its ttl name={} reason=\"{}\" also={}",
+                orphan.name, why, std::exchange(unsaid_, 0));
+  next_warning_ = BootClock::now() + time_between_warnings;
 }
 
 }  // namespace leasehold::inline v0

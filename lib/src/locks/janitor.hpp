@@ -29,17 +29,25 @@ class Janitor {
 
   /// Takes over a grant that nobody holds any more, or that may never have been made. `until` is
   /// when it ends by itself.
-  void release_later(std::string name, std::string owner, TimePoint until);
+  void release_later(std::string name, std::string owner, TimePoint until) noexcept;
+
+  /// Takes over an offer that nobody waits for. A grant that was confirmed stays.
+  void decline_later(std::string name, std::string owner) noexcept;
 
  private:
+  enum class What { grant, offer };
   struct Orphan {
+    What what;
     std::string name;
     std::string owner;
     TimePoint until;
   };
 
+  void add(Orphan orphan) noexcept;
+
   void run(const std::stop_token& stop);
   bool release(const Orphan& orphan) noexcept;
+  void warn(const Orphan& orphan, const char* why);
   void stop_thread();
 
   LockStore& store_;
@@ -48,6 +56,8 @@ class Janitor {
   ThreadMutex mutex_;
   StoppableCondition changed_;
   std::deque<Orphan> orphans_ LEASEHOLD_GUARDED_BY(mutex_);
+  TimePoint next_warning_{};  // used by the thread only, as is the next one
+  int unsaid_ = 0;            // warnings since the last one
   std::jthread thread_ LEASEHOLD_GUARDED_BY(mutex_);
 };
 

@@ -9,6 +9,7 @@
 #include "locks/janitor.hpp"
 #include "locks/telemetry.hpp"
 #include "support/random.hpp"
+#include "support/start_thread.hpp"
 
 namespace leasehold::inline v0 {
 
@@ -42,14 +43,24 @@ KeepAlive::KeepAlive(LockStore& store, Janitor& janitor, LockTelemetry& telemetr
       telemetry_(telemetry),
       logger_(std::move(logger)),
       longest_renewal_(std::max(longest_renewal, shortest_timeout)),
-      timer_([this](const std::stop_token& stop) { run_timer(stop); }),
-      renewer_([this](const std::stop_token& stop) { run_renewer(stop); }) {}
+      timer_(start_thread("that watches locks",
+                          [this](const std::stop_token& stop) { run_timer(stop); })),
+      renewer_(start_thread("that renews locks",
+                            [this](const std::stop_token& stop) { run_renewer(stop); })) {}
 
 KeepAlive::~KeepAlive() {
   timer_.request_stop();
   renewer_.request_stop();
   timer_.join();
   renewer_.join();
+}
+
+void KeepAlive::prepare(bool callbacks) {
+  if (!prepared_.load(std::memory_order_acquire)) {
+    tokens_.start();
+    prepared_.store(true, std::memory_order_release);
+  }
+  if (callbacks) callbacks_.start();
 }
 
 void KeepAlive::watch(const std::shared_ptr<Grant>& grant) {

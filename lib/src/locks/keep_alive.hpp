@@ -1,5 +1,6 @@
 #pragma once
 
+#include <atomic>
 #include <chrono>
 #include <deque>
 #include <memory>
@@ -35,6 +36,10 @@ class KeepAlive {
   KeepAlive(LockStore& store, Janitor& janitor, LockTelemetry& telemetry,
             std::shared_ptr<spdlog::logger> logger, std::chrono::milliseconds longest_renewal);
   ~KeepAlive();
+
+  /// Called before a lock is asked for: whoever gets it can be told of its loss. `callbacks` says
+  /// whether the holder has an on_lost. Throws Unavailable if the system has no thread left.
+  void prepare(bool callbacks);
 
   /// Called as soon as the grant is made.
   void watch(const std::shared_ptr<Grant>& grant);
@@ -93,6 +98,7 @@ class KeepAlive {
   LockTelemetry& telemetry_;
   const std::shared_ptr<spdlog::logger> logger_;
   const std::chrono::milliseconds longest_renewal_;
+  std::atomic<bool> prepared_{false};
   Announcer tokens_;     // fires stop tokens
   Announcer callbacks_;  // separate: a callback that blocks must not delay any stop token
 

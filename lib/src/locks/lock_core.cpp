@@ -29,7 +29,8 @@ LockCore::LockCore(std::unique_ptr<LockStore> its_store, RunnerId its_runner,
       keep_alive(*store, janitor, telemetry, logger, store->timeout()),
       waiting_room(*store, logger) {}
 
-void LockCore::start_listening() {
+void LockCore::prepare(bool callbacks) {
+  keep_alive.prepare(callbacks);
   std::call_once(listening_, [this] {
     listener_ = store->listen([this](const LockMessage& message) { hear(message); });
     if (!listener_) waiting_room.hears_nothing();
@@ -39,8 +40,8 @@ void LockCore::start_listening() {
 void LockCore::hear(const LockMessage& message) {
   switch (message.type) {
     case LockMessage::Type::granted:
-      // A waiter that has left since then has given the offer back.
-      waiting_room.wake(message.owner);
+      // A waiter that has left gives its offer back, but that may have come before the offer.
+      if (!waiting_room.wake(message.owner)) janitor.decline_later(message.name, message.owner);
       break;
     case LockMessage::Type::taken:
       keep_alive.lose(message.owner, LossReason::taken);

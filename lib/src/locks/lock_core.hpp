@@ -44,7 +44,7 @@ class LockCore : public std::enable_shared_from_this<LockCore> {
   Ownership downgrade(const std::shared_ptr<Grant>& grant);
 
   /// From the first acquire on: hears when a lock is granted to a waiter or taken from a holder.
-  void start_listening();
+  void prepare(bool callbacks);
 
   // Each is thread-safe and uses those before it: the last is destroyed first.
   const RunnerId runner;

@@ -187,6 +187,9 @@ class LockStore {
   /// The same for several, in one round trip.
   virtual std::vector<ReleaseResult> release_all(std::span<const GrantId> grants) = 0;
 
+  /// Gives back an offer that nobody waits for any more. A grant that was confirmed stays.
+  virtual void decline(const GrantId& offer) = 0;
+
   /// Turns an exclusive grant into a shared one.
   virtual RenewalResult downgrade(const LockRenewal& renewal) = 0;
 

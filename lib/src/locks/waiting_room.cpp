@@ -6,6 +6,7 @@
 
 #include "leasehold/errors.hpp"
 #include "support/random.hpp"
+#include "support/start_thread.hpp"
 
 namespace leasehold::inline v0 {
 
@@ -60,6 +61,10 @@ void WaitingRoom::Seat::wait(TimePoint deadline, const std::stop_token& stop) {
     auto& seats = room_.lines_.at(name_).seats;
     seats.splice(seats.end(), seats, entry_);
   }
+  rest(deadline, stop);
+}
+
+void WaitingRoom::Seat::rest(TimePoint deadline, const std::stop_token& stop) {
   const std::stop_callback on_stop(stop, [this] { told_.tell(ask_again); });
   told_.wait_until(deadline);
   // A message that comes from here on may be about something that the next request does not see.
@@ -68,15 +73,15 @@ void WaitingRoom::Seat::wait(TimePoint deadline, const std::stop_token& stop) {
 
 void WaitingRoom::enter(Seat& seat) {
   const ThreadLock lock(mutex_);
+  if (!thread_.joinable()) {  // before anything else: it may throw
+    thread_ = start_thread("that watches the lines of locks",
+                           [this](const std::stop_token& stop) { run(stop); });
+  }
   seats_.emplace(seat.owner_, &seat);
   Line& line = lines_[seat.name_];
   if (line.seats.empty()) line.watch_at = steady_clock::now() + round_time;
   seat.entry_ = line.seats.insert(line.seats.end(), &seat);
-  if (!thread_.joinable()) {
-    thread_ = std::jthread([this](const std::stop_token& stop) { run(stop); });
-  } else if (line.seats.size() == 1) {
-    changed_.notify_one();
-  }
+  if (line.seats.size() == 1) changed_.notify_one();
 }
 
 void WaitingRoom::leave(Seat& seat) {
@@ -87,10 +92,12 @@ void WaitingRoom::leave(Seat& seat) {
   if (line->second.seats.empty()) lines_.erase(line);
 }
 
-void WaitingRoom::wake(std::string_view owner) {
+bool WaitingRoom::wake(std::string_view owner) {
   const ThreadLock lock(mutex_);
   const auto found = seats_.find(owner);
-  if (found != seats_.end()) found->second->told_.tell(ask_again);
+  if (found == seats_.end()) return false;
+  found->second->told_.tell(ask_again);
+  return true;
 }
 
 void WaitingRoom::wake_all() {

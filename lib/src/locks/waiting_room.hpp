@@ -52,6 +52,9 @@ class WaitingRoom {
     /// token fires. The waiter must have joined the line.
     void wait(TimePoint deadline, const std::stop_token& stop);
 
+    /// The same for one that may not have joined the line, because the store refused the request.
+    void rest(TimePoint deadline, const std::stop_token& stop);
+
    private:
     friend class WaitingRoom;
     WaitingRoom& room_;
@@ -64,8 +67,8 @@ class WaitingRoom {
     bool stands_in_line_ = false;  // it has asked the store at least once since it sat down
   };
 
-  /// Makes one waiter ask the store again. Does nothing if there is no such waiter.
-  void wake(std::string_view owner);
+  /// Makes one waiter ask the store again. False if there is no such waiter.
+  bool wake(std::string_view owner);
 
   /// Makes all waiters ask the store again.
   void wake_all();

@@ -94,46 +94,50 @@ void encode(RedisCommand command, std::string& out, std::vector<std::size_t>* st
   }
 }
 
-void Connection::FreeContext::operator()(redisContext* context) const noexcept {
-  redisFree(context);
+void Connection::FreeReader::operator()(redisReader* reader) const noexcept {
+  redisReaderFree(reader);
 }
 
 Connection::Connection(RedisUri uri, milliseconds connect_timeout)
-    : uri_(std::move(uri)), connect_timeout_(connect_timeout) {}
+    : uri_(std::move(uri)), connector_(uri_), connect_timeout_(connect_timeout) {}
 
 Connection::~Connection() = default;
 
+void Connection::close() noexcept {
+  socket_ = {};
+  reader_.reset();
+}
+
 void Connection::abandon() noexcept {
-  if (!context_) return;
+  if (!open()) return;
   const linger reset{.l_onoff = 1, .l_linger = 0};
-  setsockopt(context_->fd, SOL_SOCKET, SO_LINGER, &reset, sizeof reset);
+  setsockopt(socket_.fd(), SOL_SOCKET, SO_LINGER, &reset, sizeof reset);
   close();
 }
 
 void Connection::connect() {
-  const timeval timeout = to_timeval(connect_timeout_);
-  context_.reset(uri_.socket.empty()
-                     ? redisConnectWithTimeout(uri_.host.c_str(), uri_.port, timeout)
-                     : redisConnectUnixWithTimeout(uri_.socket.c_str(), timeout));
-  if (!context_) throw Unavailable(uri_.display() + ": out of memory");
-  if (context_->err != 0) {
-    const std::string why = context_->errstr;
+  const Deadline deadline = steady_clock::now() + connect_timeout_;
+  const auto fail = [this](const std::string& why) -> void {
     close();
     throw Unavailable(uri_.display() + ": cannot connect: " + why);
-  }
-  receive_timeout_ = milliseconds{0};
+  };
   try {
-    greet();
+    reader_.reset(redisReaderCreate());
+    if (!reader_) fail("out of memory");
+    socket_ = connector_.connect(deadline);
+    receive_timeout_ = milliseconds{0};
+    greet(deadline);
   } catch (const Broken& broken) {
-    close();
-    throw Unavailable(uri_.display() + ": cannot connect: " + broken.why);
-  } catch (...) {
+    fail(broken.why);
+  } catch (const Error&) {
     close();
     throw;
+  } catch (const std::exception& error) {
+    fail(error.what());
   }
 }
 
-void Connection::greet() {
+void Connection::greet(Deadline deadline) {
   std::string bytes;
   const auto ask = [&](std::initializer_list<std::string_view> words) {
     encode({words.begin(), words.size()}, bytes);
@@ -149,7 +153,6 @@ void Connection::greet() {
   ask({"SELECT", database});
   ask({"TIME"});
   ask({"ROLE"});
-  const Deadline deadline = steady_clock::now() + connect_timeout_;
   if (send(bytes, deadline) != bytes.size()) throw Broken{"connection closed by the server"};
   if (!uri_.password.empty()) check_let_in(receive(deadline));
   checked(receive(deadline), uri_.display());
@@ -181,7 +184,7 @@ void Connection::check_let_in(RedisReply&& reply) const {
 
 bool Connection::hung_up() const noexcept {
   char byte = 0;
-  const ssize_t got = recv(context_->fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT);
+  const ssize_t got = recv(socket_.fd(), &byte, 1, MSG_PEEK | MSG_DONTWAIT);
   // Bytes that nobody asked for mean that we have lost track of the replies: treat it as closed.
   return !(got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK));
 }
@@ -190,11 +193,11 @@ std::size_t Connection::send(std::string_view bytes, Deadline deadline) {
   std::size_t sent = 0;
   while (sent < bytes.size()) {
     const ssize_t now =
-        ::send(context_->fd, bytes.data() + sent, bytes.size() - sent, MSG_NOSIGNAL | MSG_DONTWAIT);
+        ::send(socket_.fd(), bytes.data() + sent, bytes.size() - sent, MSG_NOSIGNAL | MSG_DONTWAIT);
     if (now >= 0) {
       sent += static_cast<std::size_t>(now);
     } else if (errno == EAGAIN || errno == EWOULDBLOCK) {
-      pollfd writable{context_->fd, POLLOUT, 0};
+      pollfd writable{socket_.fd(), POLLOUT, 0};
       if (poll(&writable, 1, static_cast<int>(until(deadline).count())) == 0) break;
     } else if (errno != EINTR) {
       break;
@@ -208,15 +211,15 @@ void Connection::set_receive_timeout(Deadline deadline) {
   const milliseconds wanted = until(deadline);
   if (receive_timeout_ >= wanted && receive_timeout_ - wanted <= wanted / 8) return;
   const timeval timeout = to_timeval(wanted);
-  setsockopt(context_->fd, SOL_SOCKET, SO_RCVTIMEO, &timeout, sizeof timeout);
+  setsockopt(socket_.fd(), SOL_SOCKET, SO_RCVTIMEO, &timeout, sizeof timeout);
   receive_timeout_ = wanted;
 }
 
 /// Returns a reply if one has arrived completely.
 std::optional<RedisReply> Connection::parse() {
   void* raw = nullptr;
-  if (redisReaderGetReply(context_->reader, &raw) != REDIS_OK) {
-    throw Broken{std::string("not a Redis reply: ") + context_->reader->errstr};
+  if (redisReaderGetReply(reader_.get(), &raw) != REDIS_OK) {
+    throw Broken{std::string("not a Redis reply: ") + reader_->errstr};
   }
   if (raw == nullptr) return std::nullopt;
   const std::unique_ptr<void, void (*)(void*)> owned(raw, freeReplyObject);
@@ -226,9 +229,9 @@ std::optional<RedisReply> Connection::parse() {
 /// False if nothing arrived within the time-out of the socket.
 bool Connection::read_some() {
   std::array<char, 16 * 1024> buffer;
-  const ssize_t got = recv(context_->fd, buffer.data(), buffer.size(), 0);
+  const ssize_t got = recv(socket_.fd(), buffer.data(), buffer.size(), 0);
   if (got > 0) {
-    redisReaderFeed(context_->reader, buffer.data(), static_cast<std::size_t>(got));
+    redisReaderFeed(reader_.get(), buffer.data(), static_cast<std::size_t>(got));
     return true;
   }
   if (got == 0) throw Broken{"connection closed by the server"};
@@ -243,7 +246,7 @@ void Connection::read_in_time(Deadline deadline) {
 }
 
 void Connection::await_bytes(Deadline deadline) {
-  if (context_->reader->pos == context_->reader->len) read_in_time(deadline);
+  if (reader_->pos == reader_->len) read_in_time(deadline);
 }
 
 RedisReply Connection::receive(Deadline deadline) {
@@ -257,7 +260,7 @@ std::optional<RedisReply> Connection::receive_or_wake(Deadline deadline, int wak
   for (;;) {
     if (auto reply = parse()) return reply;
     if (steady_clock::now() >= deadline) return std::nullopt;
-    std::array<pollfd, 2> waits{pollfd{context_->fd, POLLIN, 0}, pollfd{wake_fd, POLLIN, 0}};
+    std::array<pollfd, 2> waits{pollfd{socket_.fd(), POLLIN, 0}, pollfd{wake_fd, POLLIN, 0}};
     const int ready = poll(waits.data(), waits.size(), static_cast<int>(until(deadline).count()));
     if (ready > 0 && waits[1].revents != 0) return std::nullopt;
     if (ready > 0) read_some();

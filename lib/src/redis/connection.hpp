@@ -8,12 +8,14 @@
 
 #include "leasehold/redis_link.hpp"
 #include "redis/redis_uri.hpp"
+#include "redis/socket.hpp"
 
-struct redisContext;
+struct redisReader;
 
 namespace leasehold::inline v0::redis {
 
-/// One socket to Redis, and the only user of hiredis (0.14 and 1.x). Not thread-safe.
+/// One connection to Redis, and the only user of hiredis (0.14 and 1.x), which reads the replies.
+/// Not thread-safe.
 class Connection {
  public:
   using Deadline = std::chrono::steady_clock::time_point;
@@ -26,9 +28,9 @@ class Connection {
   Connection(RedisUri uri, std::chrono::milliseconds connect_timeout);
   ~Connection();
 
-  bool open() const noexcept { return context_ != nullptr; }
+  bool open() const noexcept { return socket_.open(); }
 
-  /// Connects, authenticates and selects the database.
+  /// Connects, authenticates and selects the database, all within the time-out.
   /// Throws Unavailable or ServerRefused.
   void connect();
 
@@ -53,18 +55,18 @@ class Connection {
   /// Throws Broken.
   std::optional<RedisReply> receive_or_wake(Deadline deadline, int wake_fd);
 
-  void close() noexcept { context_.reset(); }
+  void close() noexcept;
 
   /// Closes it so that nothing that was sent on it arrives any more: the kernel drops what it has
   /// not delivered yet, instead of delivering it when the network is back.
   void abandon() noexcept;
 
  private:
-  struct FreeContext {
-    void operator()(redisContext* context) const noexcept;
+  struct FreeReader {
+    void operator()(redisReader* reader) const noexcept;
   };
 
-  void greet();
+  void greet(Deadline deadline);
   std::optional<RedisReply> parse();
   bool read_some();
   void read_in_time(Deadline deadline);
@@ -72,8 +74,10 @@ class Connection {
   void set_receive_timeout(Deadline deadline);
 
   const RedisUri uri_;
+  Connector connector_;
   const std::chrono::milliseconds connect_timeout_;
-  std::unique_ptr<redisContext, FreeContext> context_;
+  Socket socket_;
+  std::unique_ptr<redisReader, FreeReader> reader_;
   std::chrono::milliseconds receive_timeout_{0};  // that the socket has now
   std::string connected_at_;
   bool to_replica_ = false;

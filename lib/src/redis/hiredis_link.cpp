@@ -1,6 +1,7 @@
 #include "redis/hiredis_link.hpp"
 
 #include <algorithm>
+#include <atomic>
 #include <utility>
 
 #include "leasehold/errors.hpp"
@@ -25,7 +26,8 @@ class HiredisLink final : public RedisLink {
         command_timeout_(options.command_timeout),
         logger_(std::move(logger)) {
     for (std::size_t i = 0; i < options.connections; ++i) {
-      connections_.push_back(std::make_unique<SharedConnection>(uri, options.connect_timeout));
+      connections_.push_back(
+          std::make_unique<SharedConnection>(uri, options.connect_timeout, moves_));
     }
   }
 
@@ -44,7 +46,8 @@ class HiredisLink final : public RedisLink {
                                                std::function<void(std::string_view)> on_message,
                                                std::function<void()> on_subscribed) override {
     return std::make_unique<Subscription>(uri_, connect_timeout_, std::move(channel),
-                                          std::move(on_message), std::move(on_subscribed), logger_);
+                                          std::move(on_message), std::move(on_subscribed), logger_,
+                                          moves_);
   }
 
   std::string where() const override { return where_; }
@@ -60,6 +63,7 @@ class HiredisLink final : public RedisLink {
   const milliseconds connect_timeout_;
   const milliseconds command_timeout_;
   const std::shared_ptr<spdlog::logger> logger_;
+  const std::shared_ptr<std::atomic<unsigned>> moves_ = std::make_shared<std::atomic<unsigned>>(0);
   std::vector<std::unique_ptr<SharedConnection>> connections_;
 };
 

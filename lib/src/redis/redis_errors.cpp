@@ -68,13 +68,14 @@ std::string_view without_script_frame(std::string_view error) {
 
 ServerRefused explain(std::string_view error_reply, const std::string& where) {
   const std::string_view error = without_script_frame(error_reply);
+  const bool halfway = error_reply.find("@user_script") != std::string_view::npos;
   for (const auto& known : explanations) {
     if (error.starts_with(known.code)) {
       return {known.reason,
-              where + ": " + std::string(known.advice) + " (" + std::string(error) + ")"};
+              where + ": " + std::string(known.advice) + " (" + std::string(error) + ")", halfway};
     }
   }
-  return {Reason::other, where + ": " + std::string(error)};
+  return {Reason::other, where + ": " + std::string(error), halfway};
 }
 
 bool is_about_this_server(std::string_view error_reply) {

@@ -324,6 +324,12 @@ std::vector<ReleaseResult> RedisLockStore::release_all(std::span<const GrantId> 
   return results;
 }
 
+void RedisLockStore::decline(const GrantId& offer) {
+  const LockKeys keys{offer.name};
+  const RedisReply reply = run_script(*link_, {lua::decline, keys.all(), {offer.owner}});
+  evicted_ += static_cast<std::uint64_t>(reply.integer);
+}
+
 ReleaseResult RedisLockStore::to_release_result(const RedisReply& reply) {
   long long answer = reply.integer;
   if (reply.type == RedisReply::Type::array) {

@@ -51,10 +51,13 @@ void SharedConnection::Failure::raise() const {
   throw ServerRefused(reason, what);
 }
 
-SharedConnection::SharedConnection(const RedisUri& uri, milliseconds connect_timeout)
+SharedConnection::SharedConnection(const RedisUri& uri, milliseconds connect_timeout,
+                                   std::shared_ptr<std::atomic<unsigned>> moves)
     : connection_(uri, connect_timeout),
       where_(uri.display()),
-      backoff_(first_pause, longest_pause) {}
+      backoff_(first_pause, longest_pause),
+      move_backoff_(first_pause, longest_pause),
+      moves_(std::move(moves)) {}
 
 std::vector<RedisReply> SharedConnection::execute(std::span<const RedisCommand> commands,
                                                   milliseconds timeout) {
@@ -226,7 +229,7 @@ void SharedConnection::stamp(Round& round) {
       r->failure = {FailureKind::refused, refused.what(), refused.reason()};
       r->bytes = {};
       r->expected = 0;
-      wants_new_connection_ = true;
+      wants_to_move_ = true;
       continue;
     }
     for (const std::size_t at : r->stamps) {
@@ -257,7 +260,7 @@ void SharedConnection::receive(Round& round) {
       connection_.await_bytes(round.deadline);
       // Redis has nearly finished this round. It gets the next one before we read and wake threads.
       // Unless another connection is needed first.
-      if (!wants_new_connection_) ahead_ = take_queue();
+      if (!wants_to_move_) ahead_ = take_queue();
       if (ahead_.first) send(ahead_);
     }
     for (; request && request->bytes.size() <= sent; request = request->next) {
@@ -265,7 +268,7 @@ void SharedConnection::receive(Round& round) {
         const RedisReply& reply =
             request->replies.emplace_back(connection_.receive(round.deadline));
         if (reply.type == RedisReply::Type::error && is_about_this_server(reply.text)) {
-          wants_new_connection_ = true;
+          wants_to_move_ = true;
         }
       }
       sent -= request->bytes.size();
@@ -300,13 +303,23 @@ void SharedConnection::fail(Round& round, const std::string& why) const {
   }
 }
 
+/// At once after a while of calm, then less and less often.
+bool SharedConnection::time_to_move(TimePoint now) {
+  if (now < next_move_) return false;
+  if (now - next_move_ > longest_pause) move_backoff_.reset();
+  next_move_ = now + move_backoff_.next();
+  wants_to_move_ = false;
+  moves_->fetch_add(1);
+  return true;
+}
+
 /// Leaves the connection open, or the reason in connect_failure_. Returns how long connecting took.
 steady_clock::duration SharedConnection::ensure_connected() {
   const TimePoint now = steady_clock::now();
   if (connection_.open() && now - last_used_ > idle_before_check && connection_.hung_up()) {
     connection_.close();
   }
-  if (std::exchange(wants_new_connection_, false)) connection_.close();
+  if (wants_to_move_ && time_to_move(now)) connection_.close();
   if (connection_.open()) return {};
   // Until the next attempt the last failure stands, whatever it was.
   if (now < next_attempt_) return {};

@@ -4,6 +4,7 @@
 #include <atomic>
 #include <chrono>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -29,7 +30,10 @@ class SharedConnection {
  public:
   using milliseconds = std::chrono::milliseconds;
 
-  SharedConnection(const RedisUri& uri, milliseconds connect_timeout);
+  /// Counts in `moves` how often it left a server that is not the primary any more.
+  SharedConnection(
+      const RedisUri& uri, milliseconds connect_timeout,
+      std::shared_ptr<std::atomic<unsigned>> moves = std::make_shared<std::atomic<unsigned>>(0));
 
   /// See RedisLink::pipeline().
   std::vector<RedisReply> execute(std::span<const RedisCommand> commands, milliseconds timeout);
@@ -107,6 +111,7 @@ class SharedConnection {
   void fail(Round& round, const std::string& why) const;
   static void tell_answered(const Round& round, const Request* leader);
   std::chrono::steady_clock::duration ensure_connected();
+  bool time_to_move(TimePoint now);
 
   // Used by the leader only; mutex_ orders one leader after the other.
   Connection connection_;
@@ -116,8 +121,11 @@ class SharedConnection {
   Backoff backoff_;
   TimePoint next_attempt_{};
   TimePoint last_used_{};
-  bool wants_new_connection_ = false;  // the name of the server may lead to another one by now
-  Failure connect_failure_;            // of the last attempt to connect
+  bool wants_to_move_ = false;  // the name of the server may lead to another one by now
+  Backoff move_backoff_;
+  TimePoint next_move_{};
+  const std::shared_ptr<std::atomic<unsigned>> moves_;
+  Failure connect_failure_;  // of the last attempt to connect
 
   std::atomic<int> load_{0};
 

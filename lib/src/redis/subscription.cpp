@@ -12,6 +12,7 @@
 #include "leasehold/errors.hpp"
 #include "redis/redis_errors.hpp"
 #include "support/backoff.hpp"
+#include "support/start_thread.hpp"
 
 namespace leasehold::inline v0::redis {
 namespace {
@@ -28,16 +29,24 @@ constexpr milliseconds silence{1'000};
 Subscription::Subscription(RedisUri uri, milliseconds connect_timeout, std::string channel,
                            std::function<void(std::string_view)> on_message,
                            std::function<void()> on_subscribed,
-                           std::shared_ptr<spdlog::logger> logger)
+                           std::shared_ptr<spdlog::logger> logger,
+                           std::shared_ptr<const std::atomic<unsigned>> moves)
     : channel_(std::move(channel)),
       on_message_(std::move(on_message)),
       on_subscribed_(std::move(on_subscribed)),
       logger_(std::move(logger)),
       where_(uri.display()),
+      moves_(std::move(moves)),
       connection_(std::move(uri), connect_timeout),
       wake_fd_(eventfd(0, EFD_CLOEXEC)) {
   if (wake_fd_ < 0) throw std::system_error(errno, std::generic_category(), "eventfd");
-  thread_ = std::jthread([this](const std::stop_token& stop) { run(stop); });
+  try {
+    thread_ =
+        start_thread("that listens to Redis", [this](const std::stop_token& stop) { run(stop); });
+  } catch (...) {
+    close(wake_fd_);
+    throw;
+  }
 }
 
 Subscription::~Subscription() {
@@ -50,10 +59,14 @@ Subscription::~Subscription() {
 void Subscription::run(const std::stop_token& stop) {
   Backoff backoff{milliseconds{20}, milliseconds{500}};
   while (!stop.stop_requested()) {
+    const unsigned moves = moves_->load();
     try {
       connection_.connect();
-      backoff.reset();
-      listen(stop);
+      // What is offered to us is published on the primary, which asks how many listen there.
+      if (!connection_.to_replica()) {
+        backoff.reset();
+        listen(stop, moves);
+      }
     } catch (const Connection::Broken&) {
     } catch (const Error&) {
       // Callers of commands get the error; here it is enough to try again.
@@ -64,15 +77,15 @@ void Subscription::run(const std::stop_token& stop) {
   }
 }
 
-/// Returns when the connection breaks or the thread has to stop.
-void Subscription::listen(const std::stop_token& stop) {
+/// Returns when the connection breaks, the commands have moved, or the thread has to stop.
+void Subscription::listen(const std::stop_token& stop, unsigned moves) {
   std::string bytes;
   const std::array<std::string_view, 2> subscribe{"SUBSCRIBE", channel_};
   encode(subscribe, bytes);
   auto heard = steady_clock::now();
   if (connection_.send(bytes, heard + silence) != bytes.size()) return;
   bool asked = false;
-  while (!stop.stop_requested()) {
+  while (!stop.stop_requested() && moves_->load() == moves) {
     if (const auto reply = connection_.receive_or_wake(heard + silence, wake_fd_)) {
       handle(*reply);
       asked = false;

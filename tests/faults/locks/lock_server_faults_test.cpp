@@ -83,6 +83,13 @@ class FullRedisTest : public ::testing::Test {
   /// From now on every command is refused that may need memory.
   void fill() { redis.command({"CONFIG", "SET", "maxmemory", "1"}); }
   void make_room() { redis.command({"CONFIG", "SET", "maxmemory", "0"}); }
+  /// How many commands were refused for lack of memory.
+  unsigned long refusals() {
+    const std::string stats = redis.command({"INFO", "errorstats"}).string;
+    const std::string label = "errorstat_OOM:count=";
+    const auto found = stats.find(label);
+    return found == std::string::npos ? 0 : std::stoul(stats.substr(found + label.size()));
+  }
   void TearDown() override {
     make_room();
     expect_nothing_left(redis);
@@ -133,11 +140,7 @@ TEST_F(FullRedisTest, AcquiringSaysWhyAndIsTriedAgain) {
   EXPECT_EQ(refusal_of([&] { client.acquire("lock", {.wait = 0ms}); }, "maxmemory"),
             Reason::out_of_memory);
   Waiter waiter{client, "lock", {.wait = patience}};
-  // It has been refused at least once.
-  EXPECT_TRUE(eventually([&] {
-    return redis.command({"INFO", "errorstats"}).string.find("errorstat_OOM:count=1,") ==
-           std::string::npos;
-  }));
+  EXPECT_TRUE(eventually([&] { return refusals() > 1; }));
   make_room();
   EXPECT_TRUE(waiter.got_it());
 }
@@ -153,6 +156,24 @@ TEST_F(FullRedisTest, NothingIsLoggedAboutLocksThatWereNotGranted) {
     EXPECT_THROW(logging.acquire("lock", {.wait = 0ms}), ServerRefused);
   }
   EXPECT_EQ(log->count("not released"), 0);
+}
+
+TEST_F(FullRedisTest, WaiterThatIsRefusedStillHearsThatItIsOfferedTheLock) {
+  Lock lock = client.acquire("lock", {.ttl = 60s}).value();
+  Waiter waiter{other, "lock", {.wait = LockOptions::forever}};
+  ASSERT_TRUE(eventually([&] { return line_length(client, "lock") == 1; }, patience));
+  ASSERT_TRUE(all_listen(redis, 2));
+  fill();
+  // After each reset it asks, and is refused: so its pauses grow, up to several seconds.
+  for (int i = 0; i < 4; ++i) {
+    const auto before = refusals();
+    redis.command({"CLIENT", "KILL", "TYPE", "pubsub"});
+    ASSERT_TRUE(eventually([&] { return refusals() > before && all_listen(redis, 2); }, patience));
+  }
+  EXPECT_EQ(lock.release(), Release::done);
+  EXPECT_TRUE(waiter.got_it());
+  EXPECT_EQ(client.stats().waiters_evicted + other.stats().waiters_evicted, 0U)
+      << "it came to its offer too late";
 }
 
 // --- A Redis that stands still -----------------------------------------------------------------
@@ -193,6 +214,26 @@ TEST(DemotedRedisTest, LocksWorkAgainWhenItIsAPrimaryAgain) {
   // Another server may have taken over the name: it is looked up again.
   EXPECT_TRUE(eventually([&] { return connections() >= before + 2; }));
   redis.command({"REPLICAOF", "NO", "ONE"});
+  EXPECT_TRUE(waiter.got_it());
+}
+
+TEST(DemotedRedisTest, ClientMovesToTheNewPrimaryAndListensThere) {
+  const RedisServer old_primary;
+  const RedisServer new_primary;
+  FaultProxy name{old_primary.port()};
+  LockClient client{new_primary.uri_through(name.port()), as_new_runner()};
+  LockClient other{new_primary.uri_through(name.port()), as_new_runner()};
+  client.acquire("lock").value().release();
+  other.acquire("lock").value().release();
+  ASSERT_TRUE(all_listen(old_primary, 2));
+  // Its connections stay, and it answers PING.
+  old_primary.command({"REPLICAOF", "127.0.0.1", std::to_string(new_primary.port())});
+  name.retarget(new_primary.port());
+  Lock lock = client.acquire("lock", {.wait = patience}).value();
+  Waiter waiter{other, "lock", {.wait = LockOptions::forever}};
+  EXPECT_TRUE(all_listen(new_primary, 2));
+  EXPECT_TRUE(all_listen(old_primary, 0));
+  EXPECT_EQ(lock.release(), Release::done);
   EXPECT_TRUE(waiter.got_it());
 }
 
@@ -358,6 +399,48 @@ TEST(AbandonedLineTest, LineOfALockWhoseKeyIsGoneMovesOnByForceRelease) {
   // In the same script: nobody else can get in between.
   EXPECT_EQ(redis.command({"EXISTS", key_of("lock")}).integer, 1);
   EXPECT_TRUE(waiter.got_it());
+}
+
+/// A waiter whose call has left it behind: its request was delivered late. It stands before all
+/// others, and its process lives and listens.
+void plant_ghost(const RedisEndpoint& redis, const std::string& name) {
+  const std::string line = key_of(name) + ":line";
+  const std::string book = key_of(name) + ":book";
+  const std::string owner = redis.command({"ZRANGE", line, "0", "0"}).elements.at(0).string;
+  const std::string ghost(32, 'a');
+  std::string text = redis.command({"HGET", book, "w:" + owner}).string;
+  text.replace(text.find(owner), owner.size(), ghost);
+  redis.command({"HSET", book, "w:" + ghost, text});
+  redis.command({"ZADD", line, "1", ghost});
+}
+
+TEST(GhostInLineTest, OfferThatNobodyWaitsForIsPassedOnAtOnce) {
+  const RedisServer redis;
+  LockClient client{redis.uri(), as_new_runner()};
+  LockClient other{redis.uri(), as_new_runner()};
+  for (const bool shared : {false, true}) {
+    Lock lock = client.acquire("lock", {.ttl = 60s}).value();
+    const auto evicted = [&] {
+      return client.stats().waiters_evicted + other.stats().waiters_evicted;
+    };
+    const auto before = evicted();
+    std::optional<Lock> got;
+    std::jthread waiter([&] {
+      SharedLock both{other, "lock"};
+      const LockOptions options{.wait = LockOptions::forever};
+      got.emplace((shared ? both.read(options) : both.write(options)).value());
+    });
+    EXPECT_TRUE(eventually([&] { return line_length(client, "lock") == 1; }, patience));
+    EXPECT_TRUE(all_listen(redis, 2));
+    plant_ghost(redis, "lock");
+    EXPECT_EQ(lock.release(), Release::done);
+    waiter.join();
+    EXPECT_EQ(evicted(), before) << "the offer was not given back, it lapsed";
+    // The ghost has no part in it.
+    EXPECT_TRUE(eventually([&] { return client.status("lock")->holder_count == 1; }, patience));
+    got.reset();
+    EXPECT_FALSE(client.status("lock"));
+  }
 }
 
 TEST(UnreadableLockTest, ListSaysSoIfItMayNotLook) {

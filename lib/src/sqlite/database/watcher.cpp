@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "leasehold/errors.hpp"
+#include "support/start_thread.hpp"
 
 namespace leasehold::inline v0::sqlite {
 namespace {
@@ -36,7 +37,8 @@ Watcher::Watcher(Database& database, const std::string& topic, Callbacks callbac
     messages_.emplace_back(message);
     activity_->changed_.notify_one();
   });
-  thread_ = std::jthread([this](const std::stop_token& stop) { run(stop); });
+  thread_ =
+      start_thread("that watches the database", [this](const std::stop_token& stop) { run(stop); });
 }
 
 Watcher::~Watcher() {

@@ -258,6 +258,18 @@ std::vector<ReleaseResult> SqliteLockStore::release_all(std::span<const GrantId>
   });
 }
 
+void SqliteLockStore::decline(const GrantId& offer) {
+  change([&](Transaction& transaction, LockEffects& effects) {
+    LockLine line(transaction, offer.name, ClockReading::now(), effects);
+    line.settle();
+    const StoredGrant* grant = line.grant_of(offer.owner);
+    if (grant && !grant->confirmed) line.remove(offer.owner);
+    line.advance();
+    line.tidy();
+    return true;
+  });
+}
+
 RenewalResult SqliteLockStore::downgrade(const LockRenewal& renewal) {
   return change([&](Transaction& transaction, LockEffects& effects) {
     LockLine line(transaction, renewal.name, ClockReading::now(), effects);

@@ -40,6 +40,7 @@ class SqliteLockStore final : public LockStore {
                                std::chrono::milliseconds timeout) override;
   ReleaseResult release(std::string_view name, std::string_view owner) override;
   std::vector<ReleaseResult> release_all(std::span<const GrantId> grants) override;
+  void decline(const GrantId& offer) override;
   RenewalResult downgrade(const LockRenewal& renewal) override;
   void resize(std::string_view name, int permits) override;
   void watch_lines(std::span<LineWatch> lines) override;

@@ -8,6 +8,7 @@
 #include "leasehold/errors.hpp"
 #include "support/backoff.hpp"
 #include "support/sleep.hpp"
+#include "support/start_thread.hpp"
 #include "tasks/validation.hpp"
 
 namespace leasehold::inline v0 {
@@ -39,17 +40,19 @@ WorkerRun::WorkerRun(QueueCore& core, const WorkerOptions& options, const std::s
 
 void WorkerRun::run(const std::stop_token& stop, const std::stop_token& now) {
   // The destructors end the threads in the reverse order: those that are needed longest come first.
-  std::jthread renewing([this](const std::stop_token& end) { renewer_.run(end); });
-  std::jthread settling([this](const std::stop_token& end) { settler_.run(end); });
+  // Nothing is leased until all others run.
+  const auto start = [](auto work) { return start_thread("of a worker", std::move(work)); };
+  std::jthread renewing = start([this](const std::stop_token& end) { renewer_.run(end); });
+  std::jthread settling = start([this](const std::stop_token& end) { settler_.run(end); });
   std::vector<std::jthread> handling;
   for (std::size_t i = 0; i < context_.options.concurrency; ++i) {
-    handling.emplace_back([this](const std::stop_token& end) { handle(end); });
+    handling.push_back(start([this](const std::stop_token& end) { handle(end); }));
   }
-  std::jthread leasing([this](const std::stop_token& end) { leaser_.run(end); });
   std::jthread listening;
   if (context_.options.wake_up == WakeUp::listen) {
-    listening = std::jthread([this](const std::stop_token& end) { listen(end); });
+    listening = start([this](const std::stop_token& end) { listen(end); });
   }
+  std::jthread leasing = start([this](const std::stop_token& end) { leaser_.run(end); });
   const std::stop_callback on_stop(stop, [this] { board_.poke(); });
   const std::stop_callback on_now(now, [this] { board_.poke(); });
 
