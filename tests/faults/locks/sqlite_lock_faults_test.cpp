@@ -16,7 +16,9 @@
 #include "tests/support/message_of.hpp"
 #include "tests/support/pause_process.hpp"
 #include "tests/support/refusal_of.hpp"
+#include "tests/support/sqlite_connection.hpp"
 #include "tests/support/test_namespace.hpp"
+#include "tests/support/waiter.hpp"
 
 namespace leasehold::testing {
 namespace {
@@ -158,6 +160,26 @@ TEST_F(SqliteLockFaultsTest, CleanupEvictsTheClientOfAGrantThatWasNotConfirmed) 
       },
       patience));
   EXPECT_FALSE(living->status("lock"));
+}
+
+// As GhostInLineTest does on Redis.
+TEST_F(SqliteLockFaultsTest, OfferThatNobodyWaitsForIsPassedOnAtOnce) {
+  LockClient client{uri, as_new_runner()};
+  LockClient other{uri, as_new_runner()};
+  Lock lock = client.acquire("lock", {.ttl = 60s}).value();
+  Waiter waiter{other, "lock", {.wait = LockOptions::forever}};
+  ASSERT_TRUE(eventually([&] { return line_length(client, "lock") == 1; }, patience));
+  const SqliteConnection outside = connect_to(file.string());
+  run_sql(outside.get(),
+          "BEGIN IMMEDIATE;"
+          "CREATE TEMP TABLE ghost AS SELECT * FROM lock_parties WHERE state = 'waiting';"
+          "UPDATE ghost SET owner = 'ghost', score = score - 1;"
+          "INSERT INTO lock_parties SELECT * FROM ghost;"
+          "COMMIT");
+  ASSERT_EQ(line_length(client, "lock"), 2U);
+  EXPECT_EQ(lock.release(), Release::done);
+  EXPECT_TRUE(waiter.got_it());
+  EXPECT_EQ(client.stats().waiters_evicted + other.stats().waiters_evicted, 0U);
 }
 
 // What was said to be granted is granted, and what was said to be released is free, whenever the
