@@ -55,7 +55,7 @@ struct LockClientOptions {
 };
 
 /// Named locks in one Redis, or on this machine in SQLite: in a file or in memory. A client is
-/// cheap to use, but has three threads (up to four more when needed) and up to three connections:
+/// cheap to use, but has four threads (up to three more when needed) and up to three connections:
 /// make one for the whole process.
 ///
 /// Lock names are 1 to 512 bytes without control characters or braces.
@@ -68,8 +68,8 @@ class LEASEHOLD_API LockClient {
   /// Three forms need no server: "sqlite:PATH" is a file that the processes of this machine share
   /// (not over a network); "sqlite::memory:" belongs to this client alone; "sqlite::memory:NAME" is
   /// shared by all clients of this process that use the same name. The constructor opens
-  /// these, and throws ServerRefused or Unavailable if it cannot. The machine's monotonic clock
-  /// decides when a lock in SQLite expires. See docs/locks.md.
+  /// these, and throws ServerRefused or Unavailable if it cannot. The time since the
+  /// machine was started decides when a lock in SQLite expires. See docs/locks.md.
   explicit LockClient(std::string_view uri, LockClientOptions options = {});
 
   /// Uses a link of your own. Of `options.redis` only command_timeout is then used: it limits how
