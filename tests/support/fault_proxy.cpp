@@ -144,6 +144,11 @@ class FaultProxy::Loop {
     remove_finished();
   }
 
+  void retarget(int port) {
+    accept_all();
+    target_port_ = port;
+  }
+
   void arm(Swallow swallow) {
     for (auto& connection : connections_) connection.awaits_swallow = false;
     swallow_ = std::move(swallow);
@@ -378,6 +383,10 @@ void FaultProxy::refuse(bool on) {
 
 void FaultProxy::blackhole(bool on) {
   tell([on](Loop& loop) { loop.blackhole(on); });
+}
+
+void FaultProxy::retarget(int port) {
+  tell([port](Loop& loop) { loop.retarget(port); });
 }
 
 void FaultProxy::swallow_next_reply(Then then, std::string matching) {

@@ -47,6 +47,8 @@ class FaultProxy {
   /// arrives when it is switched off, as after a broken cable: unless its sender has closed the
   /// connection by a reset, and so given up what was not delivered.
   void blackhole(bool on);
+  /// New connections lead to this port, as after a failover. Those that exist stay; see cut().
+  void retarget(int port);
 
   /// The next request reaches the server, its reply does not reach the client. `matching`: only
   /// a request that contains this text; others pass. Requests that are pipelined behind an
