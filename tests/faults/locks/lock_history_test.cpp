@@ -216,7 +216,11 @@ std::map<Rule, int> work_until_found(const std::set<Rule>& expected, RedisPlace&
 struct Planted {
   PlantedBug bug;
   std::set<Rule> rules;  // what it breaks first depends on chance
+  std::function<void(RedisPlace&)> fault = [](RedisPlace& server) { server.flush(); };
 };
+
+void stall_past_all_leases(RedisPlace& server) { server.stall(2 * longest_ttl); }
+void fail_over(RedisPlace& server) { server.fail_over(milliseconds{100}, RedisPlace::Old::killed); }
 
 class LockHistoryInRedis : public LockHistory {
  protected:
@@ -231,7 +235,7 @@ TEST_P(LockHistoryWithABug, IsFound) {
     Clients clients{server, dir.path(), random, "r" + std::to_string(round) + "c", GetParam().bug};
     for (int i = 0; i < 4; ++i) {
       std::this_thread::sleep_for(between(150, 400, random));
-      server.flush();
+      GetParam().fault(server);
     }
     clients.finish();
   });
@@ -249,7 +253,9 @@ INSTANTIATE_TEST_SUITE_P(
         Planted{PlantedBug::permits_without_limit, {Rule::too_many_permits}},
         Planted{PlantedBug::tokens_from_one, {Rule::token_order}},
         Planted{PlantedBug::lease_too_short, {Rule::two_writers, Rule::freed_by_another}},
-        Planted{PlantedBug::renewal_without_compare, {Rule::freed_by_another, Rule::two_writers}}),
+        Planted{PlantedBug::renewal_without_compare, {Rule::freed_by_another, Rule::two_writers}},
+        Planted{PlantedBug::renewal_after_the_end, {Rule::lease_revived}, stall_past_all_leases},
+        Planted{PlantedBug::tokens_of_older_data, {Rule::token_order}, fail_over}),
     [](const auto& test) { return to_string(test.param.bug); });
 
 TEST_F(LockHistoryInRedis, ARegisterThatTrustsTheLockAloneLosesUpdates) {
