@@ -10,6 +10,7 @@
 local value, ttl = ARGV[1], tonumber(ARGV[2])
 local owner = owner_of(value)
 
+even_if_full()  -- and not on a replica, which may lag
 local holder, current = settle()
 if not holder then
   advance(nil)
@@ -25,7 +26,6 @@ end
 if holder == 'stale' then
   return 0
 end
-even_if_full()
 -- Readers beside it get its token, even if the counter has expired.
 redis.call('SET', fence, string.format('%.0f', field(value, 'token')), 'NX', 'PX', ttl)
 add_holder(owner, string.sub(value, 33), ttl)

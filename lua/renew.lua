@@ -10,16 +10,26 @@
 local lock = KEYS[1]
 local value, ttl, linger = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])
 
+-- A replica may lag and must not end a grant that its primary has. It refuses to write, and this would
+-- be a write if the key were a hash.
+local function not_renewed(answer)
+  local refused = redis.pcall('HDEL', lock, '')
+  if type(refused) == 'table' and string.find(refused.err, 'READONLY', 1, true) then
+    return refused
+  end
+  return answer
+end
+
 local current = redis.call('GETRANGE', lock, '0', '32')
 if current == '' then
-  return 0
+  return not_renewed(0)
 end
 if current ~= string.sub(value, 1, 33) then
-  return -1
+  return not_renewed(-1)
 end
 local pttl = redis.call('PTTL', lock)
 if pttl >= 0 and pttl <= linger then
-  return 0
+  return not_renewed(0)
 end
 -- A server that is full refuses the new record. What counts is the time, which it lets us set.
 if redis.pcall('SET', lock, value, 'PX', ttl + linger).err then

@@ -10,6 +10,7 @@
 local value, ttl = ARGV[1], tonumber(ARGV[2])
 local owner = owner_of(value)
 
+even_if_full()  -- and not on a replica, which may lag
 local ends = redis.call('ZSCORE', holders, owner)
 if not ends or tonumber(ends) <= now then
   return 0
@@ -21,6 +22,5 @@ if not current or owner_of(current) ~= nobody then
   redis.call('HDEL', book, 'h:' .. owner)
   return current and -1 or 0
 end
-even_if_full()
 add_holder(owner, string.sub(value, 33), ttl)
 return 1

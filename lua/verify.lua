@@ -13,9 +13,10 @@ local present = held and string.sub(held, 1, 32)
 if present == owner then
   return 1
 end
-if present == string.rep('0', 32) then
-  return redis.call('ZSCORE', holders, owner) and 1 or -1
+if present == string.rep('0', 32) and redis.call('ZSCORE', holders, owner) then
+  return 1
 end
+-- A replica may lag and must not end a grant that its primary has: it refuses to write.
 redis.call('ZREM', holders, owner)
 redis.call('HDEL', book, 'h:' .. owner)
 return held and -1 or 0

@@ -20,7 +20,8 @@ const Names<Op> op_names{
     {Op::acquire, "acquire"},     {Op::check, "check"},     {Op::extend, "extend"},
     {Op::downgrade, "downgrade"}, {Op::release, "release"}, {Op::watch, "watch"},
     {Op::read, "read"},           {Op::write, "write"},     {Op::force_release, "force_release"},
-    {Op::data_loss, "data_loss"}, {Op::kill, "kill"}};
+    {Op::data_loss, "data_loss"}, {Op::kill, "kill"},       {Op::fault, "fault"},
+    {Op::revived, "revived"},     {Op::stuck, "stuck"}};
 const Names<Phase> phase_names{{Phase::invoke, "invoke"},
                                {Phase::ok, "ok"},
                                {Phase::fail, "fail"},
@@ -50,6 +51,8 @@ void read_field(Event& event, std::string_view name, const std::string& value) {
     event.kind = value_of(kind_names, value);
   } else if (name == "limit") {
     event.limit = std::stoi(value);
+  } else if (name == "ttl") {
+    event.ttl = std::stoll(value);
   } else if (name == "overrides") {
     event.overrides = value == "1";
   } else if (name == "token") {
@@ -104,6 +107,7 @@ std::string to_line(const Event& event) {
        << to_string(event.op) << ' ' << event.lock << ' ' << to_string(event.phase);
   if (event.op == Op::acquire) line << " kind=" << name_of(kind_names, event.kind);
   if (event.limit != 0) line << " limit=" << event.limit;
+  if (event.ttl != 0) line << " ttl=" << event.ttl;
   if (event.overrides) line << " overrides=1";
   if (event.token != 0) line << " token=" << event.token;
   if (event.until != 0) line << " until=" << event.until;
@@ -158,8 +162,14 @@ void Recorder::record(Event event) const {
 std::size_t History::operations() const {
   return static_cast<std::size_t>(
       std::count_if(events.begin(), events.end(), [](const Event& event) {
-        return event.phase == Phase::invoke && event.op != Op::data_loss && event.op != Op::kill;
+        return event.phase == Phase::invoke && event.op != Op::data_loss && event.op != Op::fault;
       }));
+}
+
+std::size_t History::grants() const {
+  return static_cast<std::size_t>(std::count_if(
+      events.begin(), events.end(),
+      [](const Event& event) { return event.op == Op::acquire && event.phase == Phase::ok; }));
 }
 
 History read_history(const std::filesystem::path& directory) {

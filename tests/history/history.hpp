@@ -24,12 +24,16 @@ enum class Op {
   read,           ///< read the register that the lock protects, showing the token
   write,          ///< wrote it, showing the token
   force_release,  ///< took it away from whoever had it; has a `grant` of its own
-  data_loss,      ///< Redis lost everything; for all locks
+  data_loss,      ///< Redis lost everything, or went on with older data; for all locks
   kill,           ///< the process `process` was killed; nothing of it happens much later
+  fault,          ///< something else was done to the store, for people: `reason` says what
+  revived,        ///< the store was seen to prolong a lease that had ended
+  stuck,          ///< a lock could not be taken long after the last fault
 };
 
 /// How far it got. An operation has an invoke, written before it began, and at most one of the
-/// others, written after it ended. Check, watch, read and write have no invoke.
+/// others, written after it ended. Check, watch, read, write, revived and stuck have no invoke. A
+/// watch that fails is a holder that was not told that it had lost its lock.
 enum class Phase {
   invoke,
   ok,
@@ -58,6 +62,7 @@ struct Event {
 
   Kind kind = Kind::exclusive;  ///< of an acquire
   int limit = 0;                ///< of an acquire of a permit
+  std::int64_t ttl = 0;         ///< of an acquire: how long the lease is, in ns
   bool overrides = false;       ///< of an acquire that may take the lock from a living holder
   std::uint64_t token = 0;      ///< of an acquire that is ok; of a read or write
   std::int64_t until = 0;       ///< as TIME: until when the lock is trusted, if it is
@@ -101,6 +106,8 @@ struct History {
 
   /// Calls on locks: acquire, extend, downgrade, release, force_release.
   std::size_t operations() const;
+  /// Acquires that were ok.
+  std::size_t grants() const;
 };
 
 /// A last line that was cut short is left out.

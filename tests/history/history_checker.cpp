@@ -24,7 +24,36 @@ struct Span {
   Time end = 0;
   bool empty() const { return begin >= end; }
   bool contains(Time time) const { return begin <= time && time < end; }
-  void cut(Time at) { end = std::min(end, at); }
+};
+
+/// What is left of a span when parts of it are taken out.
+class Spans {
+ public:
+  Spans() = default;
+  explicit Spans(Span whole) {
+    if (!whole.empty()) parts_.push_back(whole);
+  }
+
+  bool empty() const { return parts_.empty(); }
+  bool contains(Time time) const {
+    return std::any_of(parts_.begin(), parts_.end(),
+                       [time](const Span& part) { return part.contains(time); });
+  }
+  const std::vector<Span>& parts() const { return parts_; }
+
+  void remove(Span gap) {
+    std::vector<Span> left;
+    for (const Span& part : parts_) {
+      for (const Span rest : {Span{part.begin, std::min(part.end, gap.begin)},
+                              Span{std::max(part.begin, gap.end), part.end}}) {
+        if (!rest.empty()) left.push_back(rest);
+      }
+    }
+    parts_ = std::move(left);
+  }
+
+ private:
+  std::vector<Span> parts_;
 };
 
 /// One acquire and what became of it.
@@ -35,8 +64,8 @@ struct Grant {
 
   Time latest = never;  // when, at the latest, it happened in Redis
   Span trusted;         // in any way; empty if it was not granted
-  Span exclusive;       // trusted and protected, and nobody beside it
-  Span shared;          // trusted and protected, others of the kind beside it
+  Spans exclusive;      // trusted and protected, and nobody beside it
+  Spans shared;         // trusted and protected, others of the kind beside it
 
   bool granted() const { return done != nullptr && done->phase == Phase::ok; }
   bool overrides() const { return invoke->overrides || invoke->op == Op::force_release; }
@@ -44,7 +73,7 @@ struct Grant {
   std::uint64_t token() const { return done->token; }
 };
 
-/// Redis lost its data between these two.
+/// Redis lost its data, or the latest part of it, between these two.
 struct DataLoss {
   Time from;
   Time to;
@@ -70,6 +99,16 @@ bool promises_trust(const Event& event) {
                                       event.op == Op::extend || event.op == Op::downgrade);
 }
 
+/// Whether the lease was prolonged by a request that was sent after this time. The trusted time
+/// starts when the request is sent, and is shorter than the lease.
+bool is_confirmed_after(Time time, const Grant& grant, Time seen_before = never) {
+  return grant.invoke->ttl > 0 &&
+         std::any_of(grant.events.begin(), grant.events.end(), [&](const Event* event) {
+           return event->time < seen_before && promises_trust(*event) &&
+                  event->until - grant.invoke->ttl >= time;
+         });
+}
+
 class Checker {
  public:
   explicit Checker(const History& history) : history_(history) {
@@ -91,6 +130,7 @@ class Checker {
       }
     }
     for (const auto& [lock, accepted] : history_.registers) check_register(accepted);
+    check_sightings();
     return std::move(violations_);
   }
 
@@ -159,10 +199,10 @@ class Checker {
     }
     grant.trusted = {grant.done->time, std::min(promised, ended)};
     if (grant.kind() != Kind::exclusive) {
-      grant.shared = grant.trusted;
+      grant.shared = Spans{grant.trusted};
     } else {
-      grant.exclusive = {grant.trusted.begin, std::min(grant.trusted.end, downgraded)};
-      if (downgraded != never) grant.shared = {downgraded, grant.trusted.end};
+      grant.exclusive = Spans{{grant.trusted.begin, std::min(grant.trusted.end, downgraded)}};
+      if (downgraded != never) grant.shared = Spans{{downgraded, grant.trusted.end}};
     }
   }
 
@@ -190,17 +230,20 @@ class Checker {
     }
     for (Grant* grant : grants) {
       if (!grant->granted()) continue;
-      const auto end_protection = [grant](Time at) {
-        grant->exclusive.cut(at);
-        grant->shared.cut(at);
+      const auto suspend_protection = [grant](Span gap) {
+        grant->exclusive.remove(gap);
+        grant->shared.remove(gap);
       };
       for (const Grant* intruder : intruders) {
         if (intruder != grant && may_have_ousted(*intruder, *grant)) {
-          end_protection(intruder->invoke->time);
+          suspend_protection({intruder->invoke->time, never});
         }
       }
       for (const DataLoss& loss : losses_) {
-        if (grant->invoke->time < loss.to) end_protection(loss.from);
+        if (grant->invoke->time >= loss.to) continue;
+        // Only what was there all the time can be renewed later.
+        const bool survived = is_confirmed_after(loss.to, *grant);
+        suspend_protection({loss.from, survived ? loss.to : never});
       }
     }
   }
@@ -216,10 +259,11 @@ class Checker {
 
   static std::vector<Step> steps_of(const std::vector<Grant*>& grants) {
     std::vector<Step> steps;
-    const auto add = [&](const Span& span, Step::How how, const Grant* grant) {
-      if (span.empty()) return;
-      steps.push_back({span.begin, Step::enter, how, grant});
-      steps.push_back({span.end, Step::leave, how, grant});
+    const auto add = [&](const Spans& spans, Step::How how, const Grant* grant) {
+      for (const Span& span : spans.parts()) {
+        steps.push_back({span.begin, Step::enter, how, grant});
+        steps.push_back({span.end, Step::leave, how, grant});
+      }
     };
     for (const Grant* grant : grants) {
       add(grant->exclusive, Step::alone, grant);
@@ -284,10 +328,35 @@ class Checker {
     const bool alone = grant.kind() == Kind::exclusive;
     if (floor.alone != nullptr &&
         (alone ? grant.token() <= floor.alone->token : grant.token() < floor.alone->token)) {
+      if (!alone && joined_readers_of_old_data(grant, *floor.alone)) {
+        outranked_.insert(&grant);
+        return;
+      }
       report(Rule::token_order, *floor.alone, *grant.done);
     } else if (alone && floor.beside != nullptr && grant.token() <= floor.beside->token) {
       report(Rule::token_order, *floor.beside, *grant.done);
     }
+  }
+
+  /// Whether a loss of data explains that a reader has a smaller token than a writer before it:
+  /// those who read together have the same token, and older data may still have readers that the
+  /// writer came after. Documented as a limit.
+  bool joined_readers_of_old_data(const Grant& reader, const Event& writer) const {
+    const Time asked = grants_.at(writer.grant).invoke->time;
+    const bool lost = std::any_of(losses_.begin(), losses_.end(), [&](const DataLoss& loss) {
+      return asked < loss.to && loss.from < reader.done->time;
+    });
+    const auto& all = locks_.at(reader.invoke->lock);
+    return lost && std::any_of(all.begin(), all.end(), [&](const Grant* other) {
+             return other != &reader && other->granted() && other->token() == reader.token() &&
+                    other->invoke->time < writer.time && is_shared_at_last(*other);
+           });
+  }
+
+  static bool is_shared_at_last(const Grant& grant) {
+    return grant.kind() != Kind::exclusive ||
+           std::any_of(grant.events.begin(), grant.events.end(),
+                       [](const Event* event) { return event->op == Op::downgrade; });
   }
 
   void check_token_order_of_calls(const std::vector<Grant*>& grants) {
@@ -320,8 +389,8 @@ class Checker {
   void check_token_order_of_holders(const std::vector<Grant*>& grants) {
     std::vector<const Grant*> holders;
     for (const Grant* grant : grants) {
-      const Span& first = grant->kind() == Kind::exclusive ? grant->exclusive : grant->shared;
-      if (grant->granted() && !first.empty()) holders.push_back(grant);
+      const Spans& first = grant->kind() == Kind::exclusive ? grant->exclusive : grant->shared;
+      if (grant->granted() && first.contains(grant->trusted.begin)) holders.push_back(grant);
     }
     std::stable_sort(holders.begin(), holders.end(), [](const Grant* a, const Grant* b) {
       return a->trusted.begin < b->trusted.begin;
@@ -335,25 +404,24 @@ class Checker {
 
   /// No release may be told "done" from its beginning to its end inside another's time.
   void check_releases(const std::vector<Grant*>& grants) {
-    std::vector<const Grant*> holders;
+    std::vector<std::pair<Span, const Grant*>> holders;
     for (const Grant* grant : grants) {
-      if (!grant->exclusive.empty()) holders.push_back(grant);
+      for (const Span& span : grant->exclusive.parts()) holders.emplace_back(span, grant);
     }
-    std::sort(holders.begin(), holders.end(), [](const Grant* a, const Grant* b) {
-      return a->exclusive.begin < b->exclusive.begin;
-    });
+    std::sort(holders.begin(), holders.end(),
+              [](const auto& a, const auto& b) { return a.first.begin < b.first.begin; });
     for (const Grant* grant : grants) {
       const Event* invoke = nullptr;
       for (const Event* event : grant->events) {
         if (event->op != Op::release) continue;
         if (event->phase == Phase::invoke) invoke = event;
         if (event->phase != Phase::ok || invoke == nullptr) continue;
-        const auto next = std::upper_bound(
-            holders.begin(), holders.end(), invoke->time,
-            [](Time time, const Grant* holder) { return time < holder->exclusive.begin; });
+        const auto next =
+            std::upper_bound(holders.begin(), holders.end(), invoke->time,
+                             [](Time time, const auto& entry) { return time < entry.first.begin; });
         if (next == holders.begin()) continue;
-        const Grant* holder = *std::prev(next);
-        if (holder != grant && holder->exclusive.contains(event->time)) {
+        const auto& [span, holder] = *std::prev(next);
+        if (holder != grant && span.contains(event->time)) {
           report(Rule::freed_by_another, *holder->done, *event);
         }
       }
@@ -365,6 +433,9 @@ class Checker {
   void check_life(const Grant& grant) {
     const Event* over = nullptr;
     for (const Event* event : grant.events) {
+      if (event->op == Op::watch && event->phase == Phase::fail) {
+        report(Rule::not_told, *grant.invoke, *event);
+      }
       if (over != nullptr && event->op == Op::check && event->phase == Phase::ok) {
         report(Rule::valid_again, *over, *event);
         return;
@@ -392,7 +463,10 @@ class Checker {
   /// By an override or a loss of data.
   bool may_be_ended_before(Time time, const Grant& grant) const {
     for (const DataLoss& loss : losses_) {
-      if (grant.invoke->time < loss.to && loss.from < time) return true;
+      if (grant.invoke->time < loss.to && loss.from < time &&
+          !is_confirmed_after(loss.to, grant, time)) {
+        return true;
+      }
     }
     for (const Grant* other : locks_.at(grant.invoke->lock)) {
       if (other != &grant && other->overrides() && other->invoke->time < time &&
@@ -404,6 +478,7 @@ class Checker {
   }
 
   void check_not_refused(const Grant& grant) {
+    if (outranked_.contains(&grant)) return;
     for (const Event* event : grant.events) {
       if ((event->op != Op::read && event->op != Op::write) || event->phase != Phase::fail) {
         continue;
@@ -433,10 +508,22 @@ class Checker {
     }
   }
 
+  /// What was seen in the store itself, and the fault before it.
+  void check_sightings() {
+    const Event* latest_fault = nullptr;
+    for (const Event& event : history_.events) {
+      if (event.op == Op::fault || event.op == Op::data_loss) latest_fault = &event;
+      const Event& cause = latest_fault != nullptr ? *latest_fault : event;
+      if (event.op == Op::revived) report(Rule::lease_revived, cause, event);
+      if (event.op == Op::stuck) report(Rule::not_recovered, cause, event);
+    }
+  }
+
   const History& history_;
   std::unordered_map<std::string, Grant> grants_;     // by id; addresses stay
   std::map<std::string, std::vector<Grant*>> locks_;  // by name, in the order of their invokes
   std::vector<DataLoss> losses_;
+  std::set<const Grant*> outranked_;  // readers with a token that others have overtaken
   std::vector<Violation> violations_;
 };
 
@@ -461,13 +548,44 @@ const char* to_string(Rule rule) {
     case Rule::lost_update:
       return "lost_update";
     case Rule::valid_holder_refused:
+      return "valid_holder_refused";
+    case Rule::not_told:
+      return "not_told";
+    case Rule::lease_revived:
+      return "lease_revived";
+    case Rule::not_recovered:
       break;
   }
-  return "valid_holder_refused";
+  return "not_recovered";
+}
+
+const char* invariants_of(Rule rule) {
+  switch (rule) {
+    case Rule::two_writers:
+    case Rule::reader_beside_writer:
+    case Rule::too_many_permits:
+      return "L1";
+    case Rule::token_order:
+      return "L2, L11";
+    case Rule::freed_by_another:
+      return "L3";
+    case Rule::valid_again:
+    case Rule::not_told:
+      return "L4";
+    case Rule::stale_write_accepted:  // by the register, which is not the library's
+    case Rule::lost_update:
+    case Rule::valid_holder_refused:
+      return "L1, L2";
+    case Rule::lease_revived:
+    case Rule::not_recovered:
+      break;
+  }
+  return "L9";
 }
 
 std::ostream& operator<<(std::ostream& out, const Violation& violation) {
-  out << to_string(violation.rule) << " lock=" << violation.second.lock;
+  out << to_string(violation.rule) << " (" << invariants_of(violation.rule)
+      << ") lock=" << violation.second.lock;
   for (const Event* event : {&violation.first, &violation.second}) {
     out << "\n  " << event->place << "  " << to_line(*event);
   }

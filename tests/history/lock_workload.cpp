@@ -18,6 +18,7 @@
 
 #include "leasehold/locks.hpp"
 #include "tests/history/history.hpp"
+#include "tests/support/signal.hpp"
 
 namespace leasehold::testing {
 namespace {
@@ -33,6 +34,9 @@ constexpr int shared_locks = 2;
 constexpr int semaphores = 1;
 constexpr int permits = 2;
 constexpr int disputed_locks = 2;
+
+// For those who have lost a lock to be told so. It takes no time, unless the machine is very busy.
+constexpr std::chrono::seconds time_to_be_told{20};
 
 /// Chance, repeatable as far as threads let it be.
 class Dice {
@@ -85,6 +89,24 @@ LockClient make_client(const LockWorkload& workload) {
   return LockClient{plant(workload.bug, connect_redis(workload.uri, options.redis)), options};
 }
 
+/// Of the refusals that a fault explains.
+std::string name_of(ServerRefused::Reason reason) {
+  switch (reason) {
+    case ServerRefused::Reason::out_of_memory:
+      return "out_of_memory";
+    case ServerRefused::Reason::read_only:
+      return "read_only";
+    case ServerRefused::Reason::loading:
+      return "loading";
+    case ServerRefused::Reason::no_primary:
+      return "no_primary";
+    case ServerRefused::Reason::busy:
+      return "script_busy";
+    default:
+      return "other";
+  }
+}
+
 /// Fires a stop token after a while, or when the work is to stop. Costs a thread: used seldom.
 class Canceller {
  public:
@@ -115,6 +137,7 @@ class Worker {
         dice_(seed) {}
 
   void work_once() {
+    if (workload_.work == Work::wait) return wait_in_line();
     const int chance = dice_.between(1, 100);
     if (chance <= 35) {
       take_alone(dice_.one_of("plain-", plain_locks));
@@ -157,20 +180,27 @@ class Worker {
     Event begun = event(new_grant(), lock, Op::acquire, Phase::invoke);
     begun.kind = kind;
     begun.limit = kind == Kind::permit ? permits : 0;
+    begun.ttl = std::chrono::nanoseconds{options.ttl}.count();
     begun.overrides =
         options.on_conflict == OnConflict::force || options.on_conflict == OnConflict::steal_stale;
     recorder_->record(begun);
     return begun;
   }
 
-  void end_acquire(const Event& invoke, Phase phase, const Lock* lock = nullptr) const {
+  void end_acquire(const Event& invoke, const Lock& lock) const {
+    Event ended = invoke;
+    ended.time = history_now();
+    ended.phase = Phase::ok;
+    ended.token = lock.token().value;
+    ended.until = trusted_until(lock);
+    recorder_->record(ended);
+  }
+
+  void end_acquire(const Event& invoke, Phase phase, const std::string& reason) const {
     Event ended = invoke;
     ended.time = history_now();
     ended.phase = phase;
-    if (lock != nullptr) {
-      ended.token = lock->token().value;
-      ended.until = trusted_until(*lock);
-    }
+    ended.reason = reason;
     recorder_->record(ended);
   }
 
@@ -192,7 +222,7 @@ class Worker {
 
   LockOptions some_options() {
     LockOptions options;
-    options.ttl = milliseconds{dice_.between(40, 250)};
+    options.ttl = milliseconds{dice_.between(40, longest_ttl.count())};
     options.wait = milliseconds{dice_.percent(20) ? 0 : dice_.between(1, 300)};
     if (dice_.percent(40)) options.heartbeat = Heartbeat::manual;
     if (dice_.percent(10)) options.max_hold = milliseconds{dice_.between(30, 150)};
@@ -225,23 +255,37 @@ class Worker {
     return acquire(options, canceller ? canceller->token() : std::stop_token{});
   }
 
+  /// Calls `acquire`, and `not_granted` with the phase and the reason if it fails in a way that a
+  /// fault explains.
+  template <typename Acquire, typename NotGranted>
+  static void attempt(Acquire&& acquire, NotGranted&& not_granted) {
+    try {
+      acquire();
+    } catch (const OutcomeUnknown&) {
+      not_granted(Phase::unknown, "outcome_unknown");
+    } catch (const Unavailable&) {
+      not_granted(Phase::fail, "unavailable");
+    } catch (const ServerRefused& error) {
+      if (!error.transient()) throw;
+      not_granted(Phase::fail, name_of(error.reason()));
+    }
+  }
+
   template <typename Acquire>
   void take(const std::string& name, Kind kind, LockOptions options, Acquire&& acquire) {
     const Event invoke = invoke_acquire(name, kind, options);
+    const auto not_granted = [&](Phase phase, const std::string& reason) {
+      end_acquire(invoke, phase, reason);
+    };
     options.on_lost = loss_recorder(invoke);
-    try {
-      auto lock = with_stop(options, acquire);
-      if (!lock) return end_acquire(invoke, Phase::fail);
-      end_acquire(invoke, Phase::ok, &*lock);
-      use(invoke.grant, kind, options, *std::move(lock));
-    } catch (const OutcomeUnknown&) {
-      end_acquire(invoke, Phase::unknown);
-    } catch (const Unavailable&) {
-      end_acquire(invoke, Phase::fail);
-    } catch (const ServerRefused& error) {
-      if (!error.transient()) throw;
-      end_acquire(invoke, Phase::fail);
-    }
+    attempt(
+        [&] {
+          auto lock = with_stop(options, acquire);
+          if (!lock) return not_granted(Phase::fail, "busy");
+          end_acquire(invoke, *lock);
+          use(invoke.grant, kind, options, *std::move(lock));
+        },
+        not_granted);
   }
 
   void take_alone(const std::string& name) { take_alone(name, some_options()); }
@@ -275,29 +319,40 @@ class Worker {
       const std::string name = "plain-" + std::to_string(i);
       invokes.emplace(name, invoke_acquire(name, Kind::exclusive, options));
     }
-    const auto end_all = [&](Phase phase) {
-      for (const auto& [name, invoke] : invokes) end_acquire(invoke, phase);
+    const auto not_granted = [&](Phase phase, const std::string& reason) {
+      for (const auto& [name, invoke] : invokes) end_acquire(invoke, phase, reason);
     };
-    try {
-      std::vector<std::string> names;
-      for (const auto& [name, invoke] : invokes) names.push_back(name);
-      auto set = with_stop(options, [&](const LockOptions& with, std::stop_token stop) {
-        return client_.acquire_all(names, with, std::move(stop));
-      });
-      if (!set) return end_all(Phase::fail);
-      for (const Lock& lock : set->locks()) end_acquire(invokes.at(lock.name()), Phase::ok, &lock);
-      for (Lock& lock : set->locks()) {
-        const std::string grant = invokes.at(lock.name()).grant;
-        use(grant, Kind::exclusive, options, std::move(lock));
-      }
-    } catch (const OutcomeUnknown&) {
-      end_all(Phase::unknown);
-    } catch (const Unavailable&) {
-      end_all(Phase::fail);
-    } catch (const ServerRefused& error) {
-      if (!error.transient()) throw;
-      end_all(Phase::fail);
-    }
+    attempt(
+        [&] {
+          std::vector<std::string> names;
+          for (const auto& [name, invoke] : invokes) names.push_back(name);
+          auto set = with_stop(options, [&](const LockOptions& with, std::stop_token stop) {
+            return client_.acquire_all(names, with, std::move(stop));
+          });
+          if (!set) return not_granted(Phase::fail, "busy");
+          for (const Lock& lock : set->locks()) end_acquire(invokes.at(lock.name()), lock);
+          for (Lock& lock : set->locks()) {
+            const std::string grant = invokes.at(lock.name()).grant;
+            use(grant, Kind::exclusive, options, std::move(lock));
+          }
+        },
+        not_granted);
+  }
+
+  /// Not for long if it gets it: the others in the line are meant to be killed there.
+  void wait_in_line() {
+    LockOptions options;
+    options.ttl = milliseconds{dice_.between(40, longest_ttl.count())};
+    options.wait = std::chrono::minutes{1};
+    const Event invoke = invoke_acquire(awaited_lock, Kind::exclusive, options);
+    attempt(
+        [&] {
+          auto lock = client_.acquire(awaited_lock, options);
+          if (!lock) return end_acquire(invoke, Phase::fail, "busy");
+          end_acquire(invoke, *lock);
+          release(invoke.grant, *std::move(lock));
+        },
+        [&](Phase phase, const std::string& reason) { end_acquire(invoke, phase, reason); });
   }
 
   /// Where everything is allowed.
@@ -347,7 +402,16 @@ class Worker {
       dwell(grant, options, lock);
       check(grant, lock);
     }
+    if (!lock.valid()) expect_to_be_told(grant, lock);
     release(grant, std::move(lock));
+  }
+
+  /// A handle that is not trusted any more has lost its lock, and says so.
+  void expect_to_be_told(const std::string& grant, const Lock& lock) const {
+    if (wait_for_stop(lock.lost(), time_to_be_told)) return;
+    Event seen = event(grant, lock.name(), Op::watch, Phase::fail);
+    seen.reason = to_string(lock.loss_reason());
+    recorder_->record(seen);
   }
 
   void dwell(const std::string& grant, const LockOptions& options, Lock& lock) {
@@ -441,12 +505,24 @@ class Worker {
 
 }  // namespace
 
+std::vector<std::string> locks_of_workload() {
+  std::vector<std::string> names;
+  for (const auto& [prefix, count] :
+       {std::pair{"plain-", plain_locks}, std::pair{"shared-", shared_locks},
+        std::pair{"permits-", semaphores}, std::pair{"disputed-", disputed_locks}}) {
+    for (int i = 0; i < count; ++i) names.push_back(prefix + std::to_string(i));
+  }
+  return names;
+}
+
 void run(const LockWorkload& workload, const std::stop_token& stop) {
   const auto recorder = std::make_shared<const Recorder>(workload.directory, workload.process);
-  LockClient client = make_client(workload);
+  std::vector<LockClient> clients;
+  for (int i = 0; i < workload.clients; ++i) clients.push_back(make_client(workload));
   Dice seeds{workload.seed};
   std::vector<std::future<void>> threads;
-  for (int thread = 0; thread < workload.threads; ++thread) {
+  for (int thread = 0; thread < workload.clients * workload.threads; ++thread) {
+    LockClient& client = clients[static_cast<std::size_t>(thread / workload.threads)];
     threads.push_back(std::async(std::launch::async, [&, thread, seed = seeds.seed()] {
       Worker worker{workload, client, recorder, thread, seed};
       while (!stop.stop_requested()) worker.work_once();

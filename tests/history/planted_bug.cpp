@@ -37,6 +37,13 @@ constexpr std::array edits{
          "pttl < 0 or pttl > linger + 30 then"},
     Edit{PlantedBug::renewal_without_compare, "if current ~= string.sub(value, 1, 33) then",
          "if false then"},
+    Edit{PlantedBug::renewal_after_the_end, "if pttl >= 0 and pttl <= linger then",
+         "if false then"},
+    Edit{PlantedBug::tokens_of_older_data, "if token == 1 or token < least then",
+         "if token == 1 then"},
+    Edit{PlantedBug::tokens_of_older_data,
+         "(token == 1 or token < least) and seed_token(value, least) or token",
+         "token == 1 and seed_token(value, least) or token"},
 };
 
 /// The scripts that the bug changes, by the SHA-1 that the library calls them by.
@@ -128,6 +135,10 @@ const char* to_string(PlantedBug bug) {
       return "lease_too_short";
     case PlantedBug::renewal_without_compare:
       return "renewal_without_compare";
+    case PlantedBug::renewal_after_the_end:
+      return "renewal_after_the_end";
+    case PlantedBug::tokens_of_older_data:
+      return "tokens_of_older_data";
   }
   return "none";
 }
@@ -136,7 +147,8 @@ std::vector<PlantedBug> all_planted_bugs() {
   return {PlantedBug::release_without_compare, PlantedBug::acquire_without_free,
           PlantedBug::writer_beside_readers,   PlantedBug::permits_without_limit,
           PlantedBug::tokens_from_one,         PlantedBug::lease_too_short,
-          PlantedBug::renewal_without_compare};
+          PlantedBug::renewal_without_compare, PlantedBug::renewal_after_the_end,
+          PlantedBug::tokens_of_older_data};
 }
 
 PlantedBug planted_bug(std::string_view name) {

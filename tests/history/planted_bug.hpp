@@ -18,6 +18,8 @@ enum class PlantedBug {
   tokens_from_one,          ///< a counter that is missing starts again
   lease_too_short,          ///< Redis thinks a lease over before its holder does
   renewal_without_compare,  ///< a heartbeat brings the lock back, whoever has it by now
+  renewal_after_the_end,    ///< a heartbeat prolongs a lease that has ended
+  tokens_of_older_data,     ///< a server that continues with older data repeats tokens
 };
 
 const char* to_string(PlantedBug bug);

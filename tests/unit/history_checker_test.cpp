@@ -198,6 +198,28 @@ TEST(ProtectionInAHistory, OfOneWhoCameAfterTheLossOfDataDoesNotEnd) {
             Found{"two_writers line:4 line:6"});
 }
 
+TEST(ProtectionInAHistory, ComesBackToOneThatIsRenewedAfterTheLossOfData) {
+  const std::string begin =
+      "10 p 1 a acquire L invoke ttl=40\n"
+      "20 p 1 a acquire L ok ttl=40 token=1 until=49\n"
+      "25 test 0 - data_loss - invoke\n"
+      "30 test 0 - data_loss - ok\n";
+  const std::string other =
+      "41 q 1 b acquire L invoke ttl=40\n"
+      "44 q 1 b acquire L ok ttl=40 token=2 until=80\n";
+  // 69 - 40: it was sent before the loss, and says nothing about what came after.
+  EXPECT_EQ(check(begin + "32 p 1 a check L ok until=69\n" + other), nothing);
+  EXPECT_EQ(check(begin + "32 p 1 a check L ok until=70\n" + other),
+            Found{"two_writers line:2 line:7"});
+  EXPECT_EQ(check(begin + "40 p 1 a extend L invoke\n" + other + "60 p 1 a extend L ok until=78\n"),
+            Found{"two_writers line:2 line:7"})
+      << "it was there all the time, or it could not have been renewed";
+  const std::string gone = "60 p 1 a watch L lost reason=vanished\n";
+  EXPECT_EQ(check(begin + "32 p 1 a check L ok until=69\n" + gone), nothing);
+  EXPECT_EQ(check(begin + "32 p 1 a check L ok until=70\n" + gone),
+            Found{"freed_by_another line:2 line:6"});
+}
+
 // Shared locks and permits.
 
 TEST(SharedHistory, ReadersStandBesideEachOther) {
@@ -305,6 +327,31 @@ TEST(TokenHistory, AReaderHasAtLeastTheTokenOfTheLastWriter) {
   EXPECT_EQ(reader_with("6").at(0), "token_order line:2 line:5");
 }
 
+TEST(TokenHistory, AReaderMayJoinReadersThatOlderDataStillHas) {
+  const std::string reader_and_writer =
+      "10 p 1 a acquire L invoke kind=shared\n"
+      "20 p 1 a acquire L ok kind=shared token=5 until=90\n"
+      "22 p 1 a release L invoke\n"
+      "30 q 1 b acquire L invoke\n"
+      "35 q 1 b acquire L ok token=6 until=90\n"
+      "37 q 1 b release L invoke\n";
+  const std::string loss =
+      "40 test 0 - data_loss - invoke\n"
+      "45 test 0 - data_loss - ok\n";
+  const auto reader_with = [](const std::string& token) {
+    return "50 r 1 c acquire L invoke kind=shared\n"
+           "55 r 1 c acquire L ok kind=shared until=95 token=" +
+           token +
+           "\n"
+           "60 r 1 c read L fail token=" +
+           token + "\n";
+  };
+  EXPECT_EQ(check(reader_and_writer + loss + reader_with("5")), nothing);
+  EXPECT_EQ(check(reader_and_writer + loss + reader_with("4")).at(0), "token_order line:5 line:10")
+      << "nobody had that one";
+  EXPECT_EQ(check(reader_and_writer + reader_with("5")).at(0), "token_order line:5 line:8");
+}
+
 TEST(TokenHistory, AWriterOutranksTheReadersBeforeIt) {
   EXPECT_EQ(check("10 p 1 a acquire L invoke kind=shared\n"
                   "20 p 1 a acquire L ok kind=shared token=7\n"
@@ -368,6 +415,23 @@ TEST(GrantHistory, WhatIsOverIsNeverValidAgain) {
         "60 q 1 b extend L lost reason=expired\n", "60 q 1 b release L invoke\n"}) {
     EXPECT_EQ(check(held + over + valid), Found{"valid_again line:3 line:4"}) << over;
   }
+}
+
+TEST(GrantHistory, OneThatIsNotToldOfItsLossIsFound) {
+  EXPECT_EQ(check("35 q 1 b acquire L invoke\n"
+                  "40 q 1 b acquire L ok token=2 until=50\n"
+                  "70 q 1 b watch L fail\n"),
+            Found{"not_told line:1 line:3"});
+}
+
+// What was seen in the store.
+
+TEST(StoreHistory, SightsAreReportedWithTheFaultBefore) {
+  EXPECT_EQ(check("35 test 0 - fault - invoke reason=stall\n"
+                  "40 test 0 - fault - ok reason=stall\n"
+                  "50 test 0 - revived L ok\n"
+                  "60 test 0 - stuck L ok\n"),
+            (Found{"lease_revived line:2 line:3", "not_recovered line:2 line:4"}));
 }
 
 // The register.
@@ -443,7 +507,7 @@ TEST(HistoryRecord, AViolationNamesRuleLockAndPlaces) {
                                       "20 q 1 b read L ok token=1\n"))
               .at(0);
   EXPECT_EQ(text.str(),
-            "stale_write_accepted lock=L\n"
+            "stale_write_accepted (L1, L2) lock=L\n"
             "  line:1  10 p 1 a read L ok token=2\n"
             "  line:2  20 q 1 b read L ok token=1");
 }

@@ -425,6 +425,22 @@ TEST_F(FaultProxyTest, CutEndsConnectionsAndAcceptsNewOnes) {
   EXPECT_EQ(connect().command({"PING"}).string, "PONG");
 }
 
+TEST_F(FaultProxyTest, RetargetedConnectionsLeadElsewhereAndOthersStay) {
+  const RedisServer other;
+  other.command({"SET", "server", "other"});
+  const auto server_of = [](RespClient& client) {
+    return client.command({"GET", "server"}).string;
+  };
+  RedisAddress address = redis.address();
+  address.port = proxy.port();
+  RespClient before{address};
+  EXPECT_EQ(server_of(before), "");
+  proxy.retarget(other.port());
+  EXPECT_EQ(server_of(before), "");
+  RespClient after{address};
+  EXPECT_EQ(server_of(after), "other");
+}
+
 TEST_F(FaultProxyTest, SwallowedReplyMeansItHappened) {
   RespClient client = connect();
   proxy.swallow_next_reply(FaultProxy::Then::cut);

@@ -1,6 +1,8 @@
 // Works on locks until its standard input ends; see tests/history/lock_workload.hpp.
 //
-//     lock_history_program URI DIRECTORY PROCESS SEED THREADS BUG
+//     lock_history_program URI DIRECTORY PROCESS SEED THREADS BUG [CLIENTS]
+//
+// With CLIENTS the threads of so many clients wait for one lock, and do nothing else.
 #include <cstdlib>
 #include <exception>
 #include <future>
@@ -11,7 +13,7 @@
 #include "tests/history/lock_workload.hpp"
 
 int main(int argc, char** argv) {
-  if (argc != 7) return EXIT_FAILURE;
+  if (argc != 7 && argc != 8) return EXIT_FAILURE;
   try {
     leasehold::testing::LockWorkload workload;
     workload.uri = argv[1];
@@ -20,6 +22,10 @@ int main(int argc, char** argv) {
     workload.seed = std::stoull(argv[4]);
     workload.threads = std::stoi(argv[5]);
     workload.bug = leasehold::testing::planted_bug(argv[6]);
+    if (argc == 8) {
+      workload.work = leasehold::testing::Work::wait;
+      workload.clients = std::stoi(argv[7]);
+    }
 
     std::stop_source stop;
     auto work = std::async(std::launch::async,

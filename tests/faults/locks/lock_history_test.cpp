@@ -16,20 +16,17 @@
 #include <memory>
 #include <random>
 #include <set>
-#include <sstream>
 #include <stop_token>
 #include <string>
 #include <thread>
 #include <vector>
 
-#include "harness/process.hpp"
-#include "harness/redis_server.hpp"
 #include "harness/temp_dir.hpp"
 #include "tests/history/history_checker.hpp"
+#include "tests/history/history_report.hpp"
+#include "tests/history/lock_crew.hpp"
+#include "tests/history/lock_place.hpp"
 #include "tests/history/lock_workload.hpp"
-#include "tests/support/eventually.hpp"
-#include "tests/support/fault_proxy.hpp"
-#include "tests/support/lock_store.hpp"
 #include "tests/support/test_namespace.hpp"
 
 namespace leasehold::testing {
@@ -64,198 +61,10 @@ class HistoryDir {
   std::filesystem::path path_;
 };
 
-using Fault = std::function<void()>;
-using Random = std::mt19937_64;
-
-milliseconds between(int least, int most, Random& random) {
-  return milliseconds{std::uniform_int_distribution<int>{least, most}(random)};
-}
-
-/// Where the locks are, and what can happen to it.
-class Place {
- public:
-  explicit Place(const std::filesystem::path& history) : recorder_(history, "test") {}
-  virtual ~Place() = default;
-
-  virtual std::string uri() const = 0;
-  virtual std::string uri_of_a_bad_way() const { return uri(); }
-  virtual std::vector<Fault> faults(Random& random) = 0;
-  const Recorder& recorder() const { return recorder_; }
-
- private:
-  Recorder recorder_;
-};
-
-/// Redis, and a bad way to it.
-class Server : public Place {
- public:
-  using Place::Place;
-
-  std::string uri() const override { return redis_.uri(); }
-  std::string uri_of_a_bad_way() const override { return redis_.uri_through(proxy_.port()); }
-  std::vector<Fault> faults(Random& random) override {
-    return {[this] { flush(); },
-            [this] {
-              redis_.command({"SCRIPT", "FLUSH"});
-            },
-            [this] { lose_data([this] { redis_.restart(Data::lost); }); },
-            [this] { proxy_.cut(); },
-            [this, &random] { blackhole(between(20, 400, random)); },
-            [this, &random] { pause(between(20, 300, random)); }};
-  }
-
-  void flush() {
-    lose_data([this] { redis_.command({"FLUSHALL"}); });
-  }
-
- private:
-  void blackhole(milliseconds time) {
-    proxy_.blackhole(true);
-    std::this_thread::sleep_for(time);
-    proxy_.blackhole(false);
-  }
-  void pause(milliseconds time) {
-    redis_.pause();
-    std::this_thread::sleep_for(time);
-    redis_.resume();
-  }
-  void lose_data(const std::function<void()>& lose) {
-    Event event;
-    event.op = Op::data_loss;
-    event.grant = event.lock = "-";
-    for (const Phase phase : {Phase::invoke, Phase::ok}) {
-      if (phase == Phase::ok) lose();
-      event.phase = phase;
-      event.time = history_now();
-      recorder().record(event);
-    }
-  }
-
-  RedisServer redis_;
-  FaultProxy proxy_{redis_.port()};
-};
-
-/// SQLite, in a file or in the memory of this process.
-class Embedded : public Place {
- public:
-  Embedded(StoreKind kind, const std::filesystem::path& history)
-      : Place(history), uri_(*sqlite::parse_sqlite_uri(uri_in(kind))) {}
-
-  std::string uri() const override { return uri_.display(); }
-  std::vector<Fault> faults(Random& random) override {
-    if (uri_.kind != sqlite::SqliteUri::Kind::file) return {[] {}};  // nobody gets at it
-    return {[this, &random] { keep_locked(between(20, 400, random)); }, [this] { checkpoint(); }};
-  }
-
- private:
-  std::string uri_in(StoreKind kind) const {
-    return kind == StoreKind::sqlite_file ? "sqlite:" + (dir_.path() / "locks.db").string()
-                                          : "sqlite::memory:" + random_hex(8);
-  }
-
-  /// For longer than some calls are patient.
-  void keep_locked(milliseconds time) const {
-    sqlite::Connection connection{uri_};
-    const auto begun = [&] {
-      try {
-        connection.begin_immediate();
-        return true;
-      } catch (const sqlite::Busy&) {
-        return false;
-      }
-    };
-    ASSERT_TRUE(eventually(begun, seconds{60}));
-    std::this_thread::sleep_for(time);
-    connection.rollback();
-  }
-
-  void checkpoint() const {
-    try {
-      sqlite::Connection{uri_}.pragma("PRAGMA wal_checkpoint(TRUNCATE)");
-    } catch (const sqlite::Busy&) {  // another time
-    }
-  }
-
-  const TempDir dir_;
-  const sqlite::SqliteUri uri_;
-};
-
-std::unique_ptr<Place> make_place(StoreKind kind, const std::filesystem::path& history) {
-  if (kind == StoreKind::redis) return std::make_unique<Server>(history);
-  return std::make_unique<Embedded>(kind, history);
-}
-
-/// Processes that work, and what can happen to them.
-class Crew {
- public:
-  Crew(const Place& place, std::filesystem::path history, Random& random, const std::string& prefix,
-       PlantedBug bug = PlantedBug::none)
-      : place_(place), history_(std::move(history)), random_(random), prefix_(prefix), bug_(bug) {
-    for (std::size_t i = 0; i < size; ++i) members_.push_back(start(i));
-  }
-
-  void kill_one() {
-    const std::size_t i = random_() % size;
-    EXPECT_TRUE(members_[i].process->running()) << members_[i].name << " ended by itself";
-    members_[i].process->kill(SIGKILL);
-    members_[i].process->wait(seconds{10});
-    Event event;
-    event.time = history_now();
-    event.process = members_[i].name;
-    event.grant = event.lock = "-";
-    event.op = Op::kill;
-    place_.recorder().record(event);
-    members_[i] = start(i);
-  }
-
-  void pause_one(milliseconds time) {
-    Process& process = *members_[random_() % size].process;
-    process.pause();
-    std::this_thread::sleep_for(time);
-    process.resume();
-  }
-
-  /// Every one must come to an end by itself, and without a complaint of a sanitizer.
-  void finish() {
-    for (const auto& member : members_) member.process->close_input();
-    for (const auto& member : members_) {
-      const auto status = member.process->wait(seconds{60});
-      ASSERT_TRUE(status.has_value()) << member.name << " hangs";
-      EXPECT_TRUE(status->success())
-          << member.name << ": exit code " << status->code << ", signal " << status->signal;
-    }
-  }
-
- private:
-  struct Member {
-    std::string name;
-    std::unique_ptr<Process> process;
-  };
-
-  Member start(std::size_t i) {
-    const std::string name = prefix_ + std::to_string(++started_);
-    // Some have a bad way to Redis, the others see what that leads to.
-    const std::string uri = i % 2 == 0 ? place_.uri_of_a_bad_way() : place_.uri();
-    return {name, std::make_unique<Process>(std::vector<std::string>{
-                      LEASEHOLD_TEST_PROGRAMS "/lock_history_program", uri, history_.string(), name,
-                      std::to_string(random_()), "5", to_string(bug_)})};
-  }
-
-  static constexpr std::size_t size = 4;
-
-  const Place& place_;
-  const std::filesystem::path history_;
-  Random& random_;
-  const std::string prefix_;
-  const PlantedBug bug_;
-  int started_ = 0;
-  std::vector<Member> members_;
-};
-
 /// The same in this process, where ThreadSanitizer sees both ends: each client is a "process".
 class Clients {
  public:
-  Clients(const Place& place, const std::filesystem::path& history, Random& random,
+  Clients(const LockPlace& place, const std::filesystem::path& history, Random& random,
           const std::string& prefix, PlantedBug bug = PlantedBug::none,
           FencedRegister::Guard guard = FencedRegister::Guard::token) {
     for (int i = 0; i < 3; ++i) {
@@ -294,10 +103,10 @@ void let_things_happen(const std::vector<Fault>& faults, Random& random,
   while (steady_clock::now() < deadline) {
     std::this_thread::sleep_for(milliseconds{100 + random() % 300});
     if (!todo.empty()) {
-      todo.back()();
+      todo.back().happen();
       todo.pop_back();
     } else {
-      faults[random() % faults.size()]();
+      faults[random() % faults.size()].happen();
     }
     if (steady_clock::now() < next_count) continue;
     done = count_operations(history);
@@ -308,39 +117,11 @@ void let_things_happen(const std::vector<Fault>& faults, Random& random,
          << " s";
 }
 
-std::map<Rule, int> count(const std::vector<Violation>& violations) {
-  std::map<Rule, int> counted;
-  for (const Violation& violation : violations) ++counted[violation.rule];
-  return counted;
-}
-
-/// The first few, with everything that happened to both grants.
-std::string explain(const std::vector<Violation>& violations, const History& history) {
-  std::ostringstream text;
-  for (const auto& [rule, times] : count(violations)) {
-    text << to_string(rule) << ": " << times << "\n";
-  }
-  for (std::size_t i = 0; i < std::min<std::size_t>(violations.size(), 5); ++i) {
-    const Violation& violation = violations[i];
-    text << violation << "\n    all of both:\n";
-    for (const Event& event : history.events) {
-      if (event.op == Op::data_loss || event.grant == violation.first.grant ||
-          event.grant == violation.second.grant) {
-        text << "    " << event.place << "  " << to_line(event) << "\n";
-      }
-    }
-  }
-  return text.str();
-}
-
 /// For the log: that a run was as rich as it is meant to be.
 void describe(const History& history) {
-  std::map<std::string, int> counted;
-  for (const Event& event : history.events) {
-    ++counted[std::string(to_string(event.op)) + " " + to_string(event.phase)];
-  }
   std::cout << history.operations() << " operations:";
-  for (const auto& [what, times] : counted) std::cout << "  " << what << " " << times;
+  for (const auto& [what, times] : count_outcomes(history))
+    std::cout << "  " << what << " " << times;
   std::cout << "\nregisters:";
   for (const auto& [lock, accepted] : history.registers) {
     const auto writes = std::count_if(accepted.begin(), accepted.end(),
@@ -376,17 +157,16 @@ class LockHistoryOfEveryStore : public LockHistory,
     return GetParam() == StoreKind::redis ? in_redis : in_redis / 4;
   }
 
-  const std::unique_ptr<Place> place = make_place(GetParam(), dir.path());
+  const std::unique_ptr<LockPlace> place = make_place(GetParam(), dir.path());
 };
 
 class LockHistoryOfProcesses : public LockHistoryOfEveryStore {};
 
 TEST_P(LockHistoryOfProcesses, BreaksNoRule) {
-  Crew crew{*place, dir.path(), random, "p"};
+  LockCrew crew{*place, dir.path(), random, "p"};
   std::vector<Fault> faults = place->faults(random);
   for (int i = 0; i < 3; ++i) {
-    faults.emplace_back([&] { crew.kill_one(); });
-    faults.emplace_back([&] { crew.pause_one(between(20, 600, random)); });
+    for (Fault& fault : crew.faults()) faults.push_back(std::move(fault));
   }
   let_things_happen(faults, random, dir.path(), operations(20'100));
   crew.finish();
@@ -414,7 +194,7 @@ INSTANTIATE_TEST_SUITE_P(Stores, LockHistoryOfThreads,
 // What the checker is worth: it sees bugs that were put there.
 
 /// Works for a while, looks, and goes on until one of the rules is broken.
-std::map<Rule, int> work_until_found(const std::set<Rule>& expected, Server& server,
+std::map<Rule, int> work_until_found(const std::set<Rule>& expected, RedisPlace& server,
                                      const std::filesystem::path& directory,
                                      const std::function<void(int)>& work) {
   std::map<Rule, int> found;
@@ -436,11 +216,15 @@ std::map<Rule, int> work_until_found(const std::set<Rule>& expected, Server& ser
 struct Planted {
   PlantedBug bug;
   std::set<Rule> rules;  // what it breaks first depends on chance
+  std::function<void(RedisPlace&)> fault = [](RedisPlace& server) { server.flush(); };
 };
+
+void stall_past_all_leases(RedisPlace& server) { server.stall(2 * longest_ttl); }
+void fail_over(RedisPlace& server) { server.fail_over(milliseconds{100}, RedisPlace::Old::killed); }
 
 class LockHistoryInRedis : public LockHistory {
  protected:
-  Server server{dir.path()};
+  RedisPlace server{dir.path()};
 };
 
 class LockHistoryWithABug : public LockHistoryInRedis,
@@ -451,7 +235,7 @@ TEST_P(LockHistoryWithABug, IsFound) {
     Clients clients{server, dir.path(), random, "r" + std::to_string(round) + "c", GetParam().bug};
     for (int i = 0; i < 4; ++i) {
       std::this_thread::sleep_for(between(150, 400, random));
-      server.flush();
+      GetParam().fault(server);
     }
     clients.finish();
   });
@@ -469,7 +253,9 @@ INSTANTIATE_TEST_SUITE_P(
         Planted{PlantedBug::permits_without_limit, {Rule::too_many_permits}},
         Planted{PlantedBug::tokens_from_one, {Rule::token_order}},
         Planted{PlantedBug::lease_too_short, {Rule::two_writers, Rule::freed_by_another}},
-        Planted{PlantedBug::renewal_without_compare, {Rule::freed_by_another, Rule::two_writers}}),
+        Planted{PlantedBug::renewal_without_compare, {Rule::freed_by_another, Rule::two_writers}},
+        Planted{PlantedBug::renewal_after_the_end, {Rule::lease_revived}, stall_past_all_leases},
+        Planted{PlantedBug::tokens_of_older_data, {Rule::token_order}, fail_over}),
     [](const auto& test) { return to_string(test.param.bug); });
 
 TEST_F(LockHistoryInRedis, ARegisterThatTrustsTheLockAloneLosesUpdates) {
@@ -487,8 +273,8 @@ TEST_F(LockHistoryInRedis, ARegisterThatTrustsTheLockAloneLosesUpdates) {
 TEST_F(LockHistoryInRedis, AReleaseWithoutCompareIsFoundAmongProcesses) {
   const std::set<Rule> rules{Rule::freed_by_another, Rule::two_writers};
   const auto found = work_until_found(rules, server, dir.path(), [&](int round) {
-    Crew crew{server, dir.path(), random, "r" + std::to_string(round) + "p",
-              PlantedBug::release_without_compare};
+    LockCrew crew{server, dir.path(), random, "r" + std::to_string(round) + "p",
+                  PlantedBug::release_without_compare};
     std::this_thread::sleep_for(milliseconds{500});
     crew.kill_one();
     crew.pause_one(between(20, 600, random));

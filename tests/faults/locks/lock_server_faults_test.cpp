@@ -237,6 +237,24 @@ TEST(DemotedRedisTest, ClientMovesToTheNewPrimaryAndListensThere) {
   EXPECT_TRUE(waiter.got_it());
 }
 
+TEST(DemotedRedisTest, ReplicaThatLagsDoesNotEndALock) {
+  const RedisServer old_primary;
+  const RedisServer new_primary;
+  FaultProxy proxy{old_primary.port()};
+  LockClient client{old_primary.uri_through(proxy.port()), as_new_runner()};
+  // Heartbeats have a connection of their own, which stays where it is.
+  ASSERT_EQ(client.acquire("earlier", {.ttl = 60s}).value().extend(), Ownership::held);
+  old_primary.command({"REPLICAOF", "127.0.0.1", "1"});
+  proxy.retarget(new_primary.port());
+  Lock exclusive = client.acquire("exclusive", {.ttl = 60s, .wait = patience}).value();
+  SharedLock both{client, "shared"};
+  Lock shared = both.read({.ttl = 60s, .wait = patience}).value();
+  for (Lock* lock : {&exclusive, &shared}) {
+    EXPECT_TRUE(eventually([&] { return lock->extend() == Ownership::held; }))
+        << lock->name() << ": " << to_string(lock->loss_reason());
+  }
+}
+
 // --- A server that continues with older data ---------------------------------------------------
 
 /// The token of a grant on this server.
