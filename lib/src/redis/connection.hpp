@@ -75,6 +75,7 @@ class Connection {
   const std::chrono::milliseconds connect_timeout_;
   std::unique_ptr<redisContext, FreeContext> context_;
   std::chrono::milliseconds receive_timeout_{0};  // that the socket has now
+  std::size_t incomplete_bytes_ = 0;              // that came in since the last complete reply
   std::string connected_at_;
   bool to_replica_ = false;
 };
