@@ -31,10 +31,15 @@ if(LEASEHOLD_SANITIZE)
     # pointer too.
     target_compile_options(leasehold_options INTERFACE -fno-sanitize=null,alignment)
   endif()
-  if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND LEASEHOLD_SANITIZE MATCHES "address")
+  if(LEASEHOLD_SANITIZE MATCHES "address")
     # Calls instead of inline checks: slower to run, but quicker to compile.
-    target_compile_options(leasehold_options INTERFACE
-      "SHELL:--param asan-instrumentation-with-call-threshold=0")
+    if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+      target_compile_options(leasehold_options INTERFACE
+        "SHELL:--param asan-instrumentation-with-call-threshold=0")
+    elseif(CMAKE_CXX_COMPILER_ID MATCHES "Clang")
+      target_compile_options(leasehold_options INTERFACE
+        "SHELL:-mllvm -asan-instrumentation-with-call-threshold=0")
+    endif()
   endif()
   if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND LEASEHOLD_SANITIZE MATCHES "thread")
     target_compile_options(leasehold_options INTERFACE -Wno-tsan)

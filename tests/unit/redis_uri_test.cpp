@@ -109,6 +109,8 @@ TEST(RedisUriTest, MessageNamesThePartThatIsWrong) {
       {"redis://a b", "host \"a b\""},
       {"redis://h?db=1", "host \"h?db=1\""},
       {std::string("redis://a\0b", 11), "host \"a\\x00b\""},
+      {"redis://[[::1]", "host \"[::1\""},
+      {"redis://a]", "host \"a]\""},
       {"redis://h:", "port"},
       {"redis://h:0", "port \"0\" is not a number from 1 to 65535"},
       {"redis://h:65536", "port \"65536\""},
@@ -129,6 +131,7 @@ TEST(RedisUriTest, MessageNamesThePartThatIsWrong) {
       {"redis+unix://run/s", "does not begin with /"},
       {"redis+unix:///s?database=1", "unknown option \"database=1\""},
       {"redis+unix:///s?db=", "database \"\""},
+      {std::string("redis+unix:///s\0x", 17), "control character"},
       {"redis+unix:///" + std::string(107, 'x'), "longer than 107 bytes"},
   };
   for (const auto& [uri, names] : cases) {

@@ -11,6 +11,7 @@
 
 #include "leasehold/errors.hpp"
 #include "redis/redis_errors.hpp"
+#include "redis/reply_limits.hpp"
 
 namespace leasehold::inline v0::redis {
 namespace {
@@ -26,6 +27,9 @@ timeval to_timeval(milliseconds duration) {
 milliseconds until(Connection::Deadline deadline) {
   return std::max(milliseconds{1}, std::chrono::ceil<milliseconds>(deadline - steady_clock::now()));
 }
+
+// A reply that has begun to arrive may need this much longer than the time-out.
+constexpr milliseconds time_to_complete{500};
 
 std::string system_message(int error) { return std::generic_category().message(error); }
 
@@ -124,6 +128,8 @@ void Connection::connect() {
   try {
     reader_.reset(redisReaderCreate());
     if (!reader_) fail("out of memory");
+    limit_arrays(*reader_);
+    incomplete_bytes_ = 0;
     socket_ = connector_.connect(deadline);
     receive_timeout_ = milliseconds{0};
     greet(deadline);
@@ -219,9 +225,13 @@ void Connection::set_receive_timeout(Deadline deadline) {
 std::optional<RedisReply> Connection::parse() {
   void* raw = nullptr;
   if (redisReaderGetReply(reader_.get(), &raw) != REDIS_OK) {
+    if (reader_->err == REDIS_ERR_OOM) {
+      throw Broken{"a reply has too many elements or levels, or there is no memory for it"};
+    }
     throw Broken{std::string("not a Redis reply: ") + reader_->errstr};
   }
   if (raw == nullptr) return std::nullopt;
+  incomplete_bytes_ = 0;
   const std::unique_ptr<void, void (*)(void*)> owned(raw, freeReplyObject);
   return convert(*static_cast<redisReply*>(raw));
 }
@@ -231,6 +241,8 @@ bool Connection::read_some() {
   std::array<char, 16 * 1024> buffer;
   const ssize_t got = recv(socket_.fd(), buffer.data(), buffer.size(), 0);
   if (got > 0) {
+    incomplete_bytes_ += static_cast<std::size_t>(got);
+    if (incomplete_bytes_ > most_reply_bytes) throw Broken{"a reply is larger than 64 MiB"};
     redisReaderFeed(reader_.get(), buffer.data(), static_cast<std::size_t>(got));
     return true;
   }
@@ -250,8 +262,12 @@ void Connection::await_bytes(Deadline deadline) {
 }
 
 RedisReply Connection::receive(Deadline deadline) {
+  std::optional<Deadline> give_up;  // however fast the bytes of an endless reply come in
   for (;;) {
     if (auto reply = parse()) return std::move(*reply);
+    const auto now = steady_clock::now();
+    if (!give_up) give_up = std::max(deadline, now) + time_to_complete;
+    if (now > *give_up) throw Broken{"reply not complete within the time-out"};
     read_in_time(deadline);
   }
 }

@@ -79,6 +79,7 @@ class Connection {
   Socket socket_;
   std::unique_ptr<redisReader, FreeReader> reader_;
   std::chrono::milliseconds receive_timeout_{0};  // that the socket has now
+  std::size_t incomplete_bytes_ = 0;              // that came in since the last complete reply
   std::string connected_at_;
   bool to_replica_ = false;
 };

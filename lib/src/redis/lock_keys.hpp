@@ -37,7 +37,9 @@ class LockKeys {
     return key;
   }
 
+  /// Empty if it is no key of a lock.
   static std::string_view name_of(std::string_view lock_key) {
+    if (!lock_key.starts_with(start) || lock_key.size() <= start.size()) return {};
     return lock_key.substr(start.size(), lock_key.size() - start.size() - 1);
   }
 

@@ -1,6 +1,9 @@
 #include "redis/lock_replies.hpp"
 
+#include <algorithm>
 #include <charconv>
+
+#include "leasehold/errors.hpp"
 
 namespace leasehold::inline v0::redis {
 
@@ -9,9 +12,10 @@ using std::chrono::system_clock;
 
 namespace {
 
-ServerView to_view(const RedisReply& pttl, const RedisReply& counter, const RedisReply& seconds,
-                   const RedisReply& microseconds) {
-  return {milliseconds{pttl.integer}, to_token(counter), to_time(seconds, microseconds)};
+/// What status and force_release say beside the value.
+ServerView to_view(const RedisReply& reply) {
+  return {milliseconds{part(reply, 1).integer}, to_token(part(reply, 2)),
+          to_time(part(reply, 3), part(reply, 4))};
 }
 
 }  // namespace
@@ -45,6 +49,12 @@ std::string_view join_word(Join join) {
   return "head";
 }
 
+const RedisReply& part(const RedisReply& reply, std::size_t index) {
+  if (index < reply.elements.size()) return reply.elements[index];
+  throw OutcomeUnknown("Redis: unexpected reply to a command of ours, part " +
+                       std::to_string(index + 1) + " is missing");
+}
+
 std::optional<GrantKind> grant_kind(std::string_view word) {
   if (word == "free") return GrantKind::fresh;
   if (word == "handed") return GrantKind::handed;
@@ -65,35 +75,34 @@ FencingToken to_token(const RedisReply& reply) {
   return token;
 }
 
+milliseconds to_duration(const RedisReply& reply) { return bounded(milliseconds{reply.integer}); }
+
 system_clock::time_point to_time(const RedisReply& seconds, const RedisReply& microseconds) {
-  const auto number = [](const RedisReply& part) {
-    return static_cast<std::int64_t>(to_token(part).value);
+  const auto number = [](const RedisReply& reply, std::int64_t most) {
+    return std::clamp(static_cast<std::int64_t>(to_token(reply).value), std::int64_t{0}, most);
   };
-  return system_clock::time_point{std::chrono::duration_cast<system_clock::duration>(
-      std::chrono::seconds{number(seconds)} + std::chrono::microseconds{number(microseconds)})};
+  return system_clock::time_point{std::chrono::seconds{number(seconds, 8'000'000'000)} +
+                                  std::chrono::microseconds{number(microseconds, 999'999)}};
 }
 
 StoredLock to_stored_lock(std::string_view name, const RedisReply& reply) {
-  const auto& parts = reply.elements;
-  const ServerView view = to_view(parts.at(1), parts.at(2), parts.at(3), parts.at(4));
-  StoredLock lock = read_lock_value(name, parts.at(0).text, view);
+  StoredLock lock = read_lock_value(name, part(reply, 0).text, to_view(reply));
   if (lock.record.kind == LockKind::shared) {
-    lock.record.holder_count = static_cast<std::uint64_t>(parts.at(5).integer);
+    lock.record.holder_count = static_cast<std::uint64_t>(part(reply, 5).integer);
   }
-  lock.record.waiter_count = static_cast<std::uint64_t>(parts.at(6).integer);
+  lock.record.waiter_count = static_cast<std::uint64_t>(part(reply, 6).integer);
   return lock;
 }
 
 StoredLock to_stored_lock_in_detail(std::string_view name, const RedisReply& reply) {
   StoredLock lock = to_stored_lock(name, reply);
-  const auto& parts = reply.elements;
-  const ServerView view = to_view(parts.at(1), parts.at(2), parts.at(3), parts.at(4));
-  const auto& shared = parts.at(7).elements;
+  const ServerView view = to_view(reply);
+  const auto& shared = part(reply, 7).elements;
   for (std::size_t i = 0; i + 2 < shared.size(); i += 3) {
     const milliseconds grant_end{static_cast<std::int64_t>(to_token(shared[i + 2]).value)};
     lock.record.holders.push_back(read_shared_holder(name, shared[i + 1].text, grant_end, view));
   }
-  for (const RedisReply& waiter : parts.at(8).elements) {
+  for (const RedisReply& waiter : part(reply, 8).elements) {
     lock.record.waiters.push_back(read_waiter(waiter.text));
   }
   return lock;

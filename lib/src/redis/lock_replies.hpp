@@ -15,11 +15,18 @@ std::string_view mode_word(AcquireMode mode);
 std::string_view kind_word(LockKind kind, int permits);
 std::string_view join_word(Join join);
 
+/// A part of a reply of several. Throws OutcomeUnknown if there is none, which no script of ours
+/// answers: what the server did is anybody's guess.
+const RedisReply& part(const RedisReply& reply, std::size_t index);
+
 /// The first part of a reply of contend. Nothing for `busy`.
 std::optional<GrantKind> grant_kind(std::string_view word);
 
 /// An integer, or a number as text.
 FencingToken to_token(const RedisReply& reply);
+
+/// A time that a reply states, but not so long that adding a few of them could overflow.
+std::chrono::milliseconds to_duration(const RedisReply& reply);
 
 /// The server's time, as TIME answers.
 std::chrono::system_clock::time_point to_time(const RedisReply& seconds,

@@ -53,15 +53,19 @@ struct ServerView {
   std::chrono::system_clock::time_point now;  ///< the server's time
 };
 
+/// The time, but not so long that adding a few of them could overflow.
+std::chrono::milliseconds bounded(std::chrono::milliseconds time);
+
 /// Returns a record without a runner if Leasehold did not write the value.
 StoredLock read_lock_value(std::string_view name, std::string_view value, const ServerView& view);
 
 /// A shared holder: `value` is its state and record, `end` that of its grant in ms of the server's
-/// time.
+/// time. Has no runner if Leasehold did not write the value.
 LockRecord read_shared_holder(std::string_view name, std::string_view value,
                               std::chrono::milliseconds end, const ServerView& view);
 
-/// A waiter as the book describes it: see pack_waiter in lua/include/line.lua.
+/// A waiter as the book describes it: see pack_waiter in lua/include/line.lua. Has no runner if
+/// Leasehold did not write it.
 LockWaiter read_waiter(std::string_view text);
 
 }  // namespace leasehold::inline v0::redis

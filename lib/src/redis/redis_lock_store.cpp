@@ -195,23 +195,22 @@ AcquireOutcome RedisLockStore::contend(const AcquireRequest& request, Attempt at
         silence, adopts ? std::string_view(runner_.str()) : std::string_view{},
         runner_.incarnation(), join_word(join), priority, place,
         attempt == Attempt::first ? "yes" : "no", until, connected_at}});
-  const auto& parts = reply.elements;
-  if (parts.at(0).text == late) throw_late();
-  evicted_ += static_cast<std::uint64_t>(parts.at(7).integer);
+  if (part(reply, 0).text == late) throw_late();
+  evicted_ += static_cast<std::uint64_t>(part(reply, 7).integer);
 
-  const FencingToken token = to_token(parts.at(1));
-  const auto kind = grant_kind(parts.at(0).text);
+  const FencingToken token = to_token(part(reply, 1));
+  const auto kind = grant_kind(part(reply, 0).text);
   std::optional<LockRecord> other;
-  if (parts.at(2).type == RedisReply::Type::string) {
-    const ServerView view{.pttl = milliseconds{parts.at(3).integer},
+  if (part(reply, 2).type == RedisReply::Type::string) {
+    const ServerView view{.pttl = milliseconds{part(reply, 3).integer},
                           .counter = kind ? FencingToken{} : token,
-                          .now = to_time(parts.at(4), parts.at(5))};
-    other = read_lock_value(request.name, parts.at(2).text, view).record;
+                          .now = to_time(part(reply, 4), part(reply, 5))};
+    other = read_lock_value(request.name, part(reply, 2).text, view).record;
   }
   if (kind || join != Join::no) awaited_.add(request.owner);
   if (kind) return Granted{*kind, token, std::move(other)};
-  Conflict conflict{.place = static_cast<std::uint64_t>(parts.at(6).integer),
-                    .alone = parts.at(8).integer == 1};
+  Conflict conflict{.place = static_cast<std::uint64_t>(part(reply, 6).integer),
+                    .alone = part(reply, 8).integer == 1};
   if (other) conflict.holder = std::move(*other);
   conflict.holder.name = request.name;
   return conflict;
@@ -223,7 +222,7 @@ long long RedisLockStore::give_up_at() const {
   const std::array<std::string_view, 1> words{"TIME"};
   const RedisCommand command{words};
   const RedisReply time = checked(std::move(link_->pipeline({&command, 1}).front()), where());
-  const auto now = to_time(time.elements.at(0), time.elements.at(1)).time_since_epoch();
+  const auto now = to_time(part(time, 0), part(time, 1)).time_since_epoch();
   return (std::chrono::duration_cast<milliseconds>(now) + timeout_).count();
 }
 
@@ -333,8 +332,8 @@ void RedisLockStore::decline(const GrantId& offer) {
 ReleaseResult RedisLockStore::to_release_result(const RedisReply& reply) {
   long long answer = reply.integer;
   if (reply.type == RedisReply::Type::array) {
-    answer = reply.elements.at(0).integer;
-    evicted_ += static_cast<std::uint64_t>(reply.elements.at(1).integer);
+    answer = part(reply, 0).integer;
+    evicted_ += static_cast<std::uint64_t>(part(reply, 1).integer);
   }
   return answer == 1   ? ReleaseResult::released
          : answer == 0 ? ReleaseResult::vanished
@@ -373,11 +372,10 @@ void RedisLockStore::watch_lines(std::span<LineWatch> lines) {
         piece[i].error = explain(replies[i].text, where()).what();
         continue;
       }
-      const auto& parts = replies[i].elements;
-      piece[i].found = found_word(parts.at(0).text);
-      piece[i].look_in = milliseconds{parts.at(1).integer};
-      evicted_ += static_cast<std::uint64_t>(parts.at(2).integer);
-      piece[i].alone = parts.at(3).integer == 1;
+      piece[i].found = found_word(part(replies[i], 0).text);
+      piece[i].look_in = to_duration(part(replies[i], 1));
+      evicted_ += static_cast<std::uint64_t>(part(replies[i], 2).integer);
+      piece[i].alone = part(replies[i], 3).integer == 1;
     }
   }
 }
@@ -446,7 +444,7 @@ void RedisLockStore::visit_stored(std::string_view pattern,
     const std::array<std::string_view, 6> scan{"SCAN", cursor, "MATCH", match, "COUNT", "1000"};
     const RedisCommand command{scan};
     const RedisReply page = checked(std::move(link_->pipeline({&command, 1}).front()), where());
-    const auto& found = page.elements.at(1).elements;
+    const auto& found = part(page, 1).elements;
 
     std::deque<LockKeys> keys;
     std::vector<ScriptCall> calls;
@@ -464,7 +462,11 @@ void RedisLockStore::visit_stored(std::string_view pattern,
       const StoredLock lock = to_stored_lock(LockKeys::name_of(found[i].text), reply);
       if (!is_free(lock) && !visitor(lock)) return;
     }
-    cursor = page.elements.at(0).text;
+    // Otherwise a server that always answers the same would keep us for ever.
+    if (part(page, 0).text == cursor && cursor != "0") {
+      throw OutcomeUnknown(where() + ": SCAN does not get on from cursor " + cursor);
+    }
+    cursor = part(page, 0).text;
   } while (cursor != "0");
 }
 

@@ -91,7 +91,7 @@ void parse_host_and_port(std::string_view text, RedisUri& uri) {
   }
   if (uri.host.empty()) refuse("the host is missing");
   for (const char c : uri.host) {
-    if (static_cast<unsigned char>(c) <= ' ' || c == '?' || c == '#') {
+    if (static_cast<unsigned char>(c) <= ' ' || c == '?' || c == '#' || c == '[' || c == ']') {
       refuse("host " + in_quotes(uri.host) + " has a character that no host has");
     }
   }
@@ -138,6 +138,10 @@ RedisUri parse_unix(std::string_view rest) {
     path = path.substr(0, question);
   }
   if (path.empty()) refuse("the path of the socket is missing");
+  for (const char c : path) {  // a zero byte would end the path for the kernel
+    if (static_cast<unsigned char>(c) < ' ')
+      refuse("the path of the socket has a control character");
+  }
   constexpr std::size_t longest = 107;  // sockaddr_un::sun_path with its terminating zero
   if (path.size() > longest) refuse("socket path " + in_quotes(path) + " is longer than 107 bytes");
   uri.socket = path;

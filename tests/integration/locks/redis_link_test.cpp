@@ -20,6 +20,7 @@
 #include "redis/script.hpp"
 #include "redis/shared_connection.hpp"
 #include "tests/support/eventually.hpp"
+#include "tests/support/hostile_server.hpp"
 #include "tests/support/link_calls.hpp"
 #include "tests/support/message_of.hpp"
 #include "tests/support/shared_servers.hpp"
@@ -426,6 +427,55 @@ TEST(RedisLinkTest, LargeValuesGoBothWays) {
   const std::string large(20 << 20, 'x');
   EXPECT_EQ(call(*link, {"ECHO", large}).text, large);
 }
+
+// ---------------------------------------------------------------- a server that means no good
+
+/// The error of a command that the server answers like this after a good greeting.
+std::string error_after(const std::string& once, const std::string& again_and_again,
+                        std::chrono::milliseconds timeout) {
+  testing::HostileServer server;
+  server.say(testing::HostileServer::good_greeting + once, again_and_again);
+  const auto link = connect(server.uri());
+  return testing::message_of<OutcomeUnknown>([&] { call(*link, {"PING"}, timeout); });
+}
+
+TEST(HostileServerTest, ReplyWithoutEndIsGivenUpSoonAfterTheTimeOut) {
+  // A line without end: it takes longer and longer to look for its end, so that the next bytes are
+  // always there already.
+  const std::string error = error_after("+", std::string(65'536, 'x'), 100ms);
+  EXPECT_TRUE(contains(error, "not complete within the time-out")) << error;
+}
+
+TEST(HostileServerTest, ReplyThatIsTooLargeIsNotKept) {
+  const std::string bulk(100'000, 'x');
+  for (const auto& [once, again] : {std::pair<std::string, std::string>{"$1000000000\r\n", bulk},
+                                    {"*900000\r\n", "$100000\r\n" + bulk + "\r\n"}}) {
+    const std::string error = error_after(once, again, 30s);
+    EXPECT_TRUE(contains(error, "larger than 64 MiB")) << error;
+  }
+}
+
+TEST(HostileServerTest, NoMemoryIsTakenForAnArrayThatIsOnlyAnnounced) {
+  const std::string error = error_after("*2000000000\r\n", "", 30s);
+  EXPECT_TRUE(contains(error, "too many elements or levels")) << error;
+}
+
+TEST(HostileServerTest, DeeplyNestedReplyIsRefused) {
+  const auto nested = [](int levels) {
+    std::string bytes;
+    for (int i = 0; i < levels; ++i) bytes += "*1\r\n";
+    return bytes + ":1\r\n";
+  };
+  for (const int levels : {7, 100'000}) {
+    const std::string error = error_after(nested(levels), "", 30s);
+    EXPECT_TRUE(contains(error, "too many elements or levels")) << error;
+  }
+  testing::HostileServer server;
+  server.say(testing::HostileServer::good_greeting + nested(6));
+  EXPECT_EQ(call(*connect(server.uri()), {"PING"}).type, Type::array);
+}
+
+// ---------------------------------------------------------------- many callers
 
 // Replies of many sizes and kinds, among them errors, in pipelines of many lengths.
 void expect_own_answers(RedisLink& link, int thread, int rounds) {
