@@ -194,6 +194,10 @@ bool AcquireCall::waits_in_line() const {
 /// From now on messages of the store are heard.
 void AcquireCall::sit_down() {
   seat_.emplace(core_->waiting_room, name_, owner_);
+  // A waiter that does not hear when its turn comes is passed over, and others overtake it.
+  core_->wait_until_heard(attempts_.deadline(), attempts_.stop());
+  // What was asked for so far was not granted. So the time that this took need not shorten trust.
+  if (!unanswered_since_) sent_ = BootClock::now();
   queued_at_ = steady_clock::now();
 }
 

@@ -46,6 +46,11 @@ class LockCore : public std::enable_shared_from_this<LockCore> {
   /// From the first acquire on: hears when a lock is granted to a waiter or taken from a holder.
   void prepare(bool callbacks);
 
+  /// After start_listening(): waits until we hear, or for as long as that is likely to help.
+  void wait_until_heard(Deadline deadline, const std::stop_token& stop) {
+    if (listener_) listener_->wait_until_heard(deadline, stop);
+  }
+
   // Each is thread-safe and uses those before it: the last is destroyed first.
   const RunnerId runner;
   const std::shared_ptr<spdlog::logger> logger;

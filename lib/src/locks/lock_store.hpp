@@ -5,12 +5,14 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <stop_token>
 #include <string>
 #include <string_view>
 #include <variant>
 #include <vector>
 
 #include "leasehold/lock.hpp"
+#include "locks/deadline.hpp"
 #include "locks/lock_message.hpp"
 
 namespace leasehold::inline v0 {
@@ -151,6 +153,10 @@ struct StoreCounts {
 class LockListener {
  public:
   virtual ~LockListener() = default;
+
+  /// Waits until messages arrive here. Returns at the deadline at the latest, or if the token
+  /// fires, and soon if they seem not to arrive at all.
+  virtual void wait_until_heard(Deadline /*deadline*/, const std::stop_token& /*stop*/) {}
 };
 
 /// Where locks are kept. Thread-safe.

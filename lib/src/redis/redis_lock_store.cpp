@@ -10,6 +10,7 @@
 #include "redis/redis_errors.hpp"
 #include "redis/script.hpp"
 #include "support/random.hpp"
+#include "support/thread_safety.hpp"
 
 namespace leasehold::inline v0::redis {
 namespace {
@@ -380,13 +381,43 @@ void RedisLockStore::watch_lines(std::span<LineWatch> lines) {
   }
 }
 
+namespace {
+
+class Listener final : public LockListener {
+ public:
+  void keep(std::unique_ptr<RedisSubscription> subscription) {
+    subscription_ = std::move(subscription);
+  }
+
+  void note_subscribed() {
+    const ThreadLock lock(mutex_);
+    subscribed_ = true;
+    changed_.notify_all();
+  }
+
+  void wait_until_heard(Deadline deadline, const std::stop_token& stop) override {
+    ThreadLock lock(mutex_);
+    changed_.wait_until(lock, stop, std::min(deadline, give_up_at_),
+                        [this]() LEASEHOLD_REQUIRES(mutex_) { return subscribed_; });
+  }
+
+ private:
+  // A user may be forbidden to subscribe. Then waiting for it must not cost more than this, once.
+  const Deadline give_up_at_ = std::chrono::steady_clock::now() + milliseconds{1'000};
+
+  ThreadMutex mutex_;
+  StoppableCondition changed_;
+  bool subscribed_ LEASEHOLD_GUARDED_BY(mutex_) = false;
+
+  std::unique_ptr<RedisSubscription> subscription_;  // destroyed first: it calls note_subscribed()
+};
+
+}  // namespace
+
 std::unique_ptr<LockListener> RedisLockStore::listen(
     std::function<void(const LockMessage&)> handler) {
-  struct Listener final : LockListener {
-    std::unique_ptr<RedisSubscription> subscription;
-  };
   auto listener = std::make_unique<Listener>();
-  listener->subscription = link_->subscribe(
+  auto subscription = link_->subscribe(
       "lh:client:" + client_,
       [this, handler](std::string_view text) {
         const auto message = parse_lock_message(text);
@@ -394,8 +425,12 @@ std::unique_ptr<LockListener> RedisLockStore::listen(
         if (message->type == LockMessage::Type::awaited) awaited_.add(message->owner);
         handler(*message);
       },
-      [handler] { handler({LockMessage::Type::reset}); });
-  if (!listener->subscription) return nullptr;
+      [handler, heard = listener.get()] {
+        heard->note_subscribed();
+        handler({LockMessage::Type::reset});
+      });
+  if (!subscription) return nullptr;
+  listener->keep(std::move(subscription));
   return listener;
 }
 

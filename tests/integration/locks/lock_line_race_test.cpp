@@ -7,6 +7,8 @@
 #include <thread>
 
 #include "tests/integration/locks/lock_line_fixture.hpp"
+#include "tests/support/hooked_link.hpp"
+#include "tests/support/starvation.hpp"
 
 namespace leasehold::testing {
 namespace {
@@ -137,6 +139,45 @@ TEST_P(LockLineRaceTest, GrantThatIsPassedOnReachesTheNextAtOnce) {
     }
     EXPECT_EQ(evicted(), before);
   });
+}
+
+// One that does not hear when its turn comes would be passed over, and those behind it served
+// first.
+TEST(LockLineStartTest, ProcessJoinsTheLineOnlyWhenItHears) {
+  repeat_if_stalled(200ms, [] {
+    const RedisServer redis;
+    LockClient holder{redis.uri(), as_new_runner()};
+    Lock lock = holder.acquire("lock").value();
+    auto link = std::make_shared<HookedLink>(redis.uri());
+    const Signal may_listen;
+    link->subscribes_after = may_listen;
+    LockClient client{link, as_new_runner()};
+    Waiter waiter{client, "lock", {.wait = LockOptions::forever}};
+    const auto has_joined = [&] { return line_length(holder, "lock") == 1; };
+    EXPECT_FALSE(eventually(has_joined, 100ms));
+    may_listen.set();
+    EXPECT_TRUE(eventually(has_joined, patience));
+    EXPECT_TRUE(all_listen(redis, 2));
+    lock.release();
+    EXPECT_TRUE(waiter.got_it());
+    EXPECT_EQ(holder.stats().waiters_evicted, 0U);
+  });
+}
+
+// It may be forbidden to.
+TEST(LockLineStartTest, ProcessThatNeverHearsJoinsAllTheSame) {
+  const RedisServer redis;
+  LockClient holder{redis.uri(), as_new_runner()};
+  Lock lock = holder.acquire("lock").value();
+  auto link = std::make_shared<HookedLink>(redis.uri());
+  const Signal never;
+  link->subscribes_after = never;
+  LockClient client{link, as_new_runner()};
+  Waiter waiter{client, "lock", {.wait = LockOptions::forever}};
+  EXPECT_TRUE(eventually([&] { return line_length(holder, "lock") == 1; }, patience));
+  lock.release();
+  EXPECT_TRUE(waiter.got_it());
+  never.set();  // lets the thread of the link end
 }
 
 }  // namespace
