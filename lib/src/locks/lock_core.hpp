@@ -43,10 +43,11 @@ class LockCore : public std::enable_shared_from_this<LockCore> {
   Ownership extend(const std::shared_ptr<Grant>& grant);
   Ownership downgrade(const std::shared_ptr<Grant>& grant);
 
-  /// From the first acquire on: hears when a lock is granted to a waiter or taken from a holder.
+  /// Called before every acquire. From the first on, messages of the store are heard, and losses can
+  /// be announced. Throws Unavailable if the system has no thread left.
   void prepare(bool callbacks);
 
-  /// After start_listening(): waits until we hear, or for as long as that is likely to help.
+  /// After prepare(): waits until we hear, or for as long as that is likely to help.
   void wait_until_heard(Deadline deadline, const std::stop_token& stop) {
     if (listener_) listener_->wait_until_heard(deadline, stop);
   }
