@@ -50,13 +50,26 @@ local function reply(what, token, previous)
   return {what, token, previous or false, pttl or -2, clock[1], clock[2], place, evicted, clients}
 end
 
+-- Whether one of the shared holders has a token already, and not only an offer. If there are too many
+-- to look at, one of them has.
+local function is_token_shared()
+  for _, other in ipairs(redis.call('ZRANGE', holders, 0, most_at_once - 1)) do
+    local held = redis.call('HGET', book, 'h:' .. other)
+    if held and string.sub(held, 1, 1) == '=' then
+      return true
+    end
+  end
+  return redis.call('ZCARD', holders) > most_at_once
+end
+
 -- An exclusive grant gets a new token, a shared one has that of the last exclusive grant.
 local function token_for_grant()
   if kind == 'x' then
     return next_token(value, least)
   end
   local token = tonumber(redis.call('GET', fence) or 0)
-  local too_old = token < least and holder ~= 'shared'  -- those who share it have the same token
+  -- Those who share it have the same token.
+  local too_old = token < least and not (holder == 'shared' and is_token_shared())
   return (token == 0 or too_old) and seed_token(value, least) or token
 end
 

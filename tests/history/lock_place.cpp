@@ -212,7 +212,9 @@ void RedisPlace::fail_over(milliseconds lag, Old old) {
 }
 
 void RedisPlace::restart_from_old_copy(milliseconds age) {
-  expect_ok(primary_->command({"SAVE"}), "SAVE");
+  // Refused while a child process saves the data for the replica.
+  const auto saved = [this] { return !primary_->command({"SAVE"}).is_error(); };
+  if (!eventually(saved, seconds{60})) throw std::runtime_error("SAVE is refused");
   std::this_thread::sleep_for(age);
   lose_data("old_copy", [this] {
     primary_->kill();

@@ -283,13 +283,19 @@ TEST(OlderDataTest, TokensGrowAfterAFailoverToAReplicaThatLagged) {
   primary.resume();
 }
 
+/// Goes on with what was saved last.
+void restart_from_old_snapshot(RedisServer& redis) {
+  redis.kill();
+  redis.start();
+}
+
 TEST(OlderDataTest, TokensGrowAfterARestartFromAnOldSnapshot) {
   RedisServer redis;
   token_on(redis);
   redis.command({"SAVE"});
   FencingToken last;
   for (int i = 0; i < 10; ++i) last = token_on(redis);
-  redis.restart(Data::kept);
+  restart_from_old_snapshot(redis);
   EXPECT_GT(token_on(redis), last);
 }
 
@@ -301,8 +307,21 @@ TEST(OlderDataTest, ClientThatStaysNoticesThatAnotherServerHasTakenOver) {
   redis.command({"SAVE"});
   FencingToken last;
   for (int i = 0; i < 10; ++i) last = token();
-  redis.restart(Data::kept);
+  restart_from_old_snapshot(redis);
   EXPECT_GT(token(), last);
+}
+
+TEST(OlderDataTest, TokensOfReadersThatWaitedGrowToo) {
+  RedisServer redis;
+  LockClient client{redis.uri(), as_new_runner()};
+  Lock lock = client.acquire("lock", {.ttl = 2s, .heartbeat = Heartbeat::manual}).value();
+  redis.command({"SAVE"});
+  lock.release();
+  FencingToken last;
+  for (int i = 0; i < 10; ++i) last = token_on(redis);
+  restart_from_old_snapshot(redis);  // which still has the first grant
+  SharedLock both{client, "lock"};
+  EXPECT_GT(both.read({.wait = patience}).value().token(), last);
 }
 
 // --- A line of the dead --------------------------------------------------------------------------
