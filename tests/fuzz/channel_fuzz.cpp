@@ -4,6 +4,7 @@
 #include "locks/lock_message.hpp"
 #include "redis/subscription.hpp"
 #include "tests/fuzz/fuzz.hpp"
+#include "tests/fuzz/resp_mutator.hpp"
 #include "tests/support/hostile_server.hpp"
 
 namespace leasehold::fuzz {
@@ -28,4 +29,9 @@ void check(std::string_view bytes) {
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   leasehold::fuzz::check(leasehold::fuzz::as_text(data, size));
   return 0;
+}
+
+extern "C" std::size_t LLVMFuzzerCustomMutator(std::uint8_t* data, std::size_t size,
+                                               std::size_t most, unsigned seed) {
+  return leasehold::fuzz::mutate_replies(data, size, most, seed, 0);
 }
