@@ -20,13 +20,17 @@ const std::vector<Case>& cases() {
   using namespace leasehold::bench;
   static const std::vector<Case> all{
       {"uncontended_1_thread",
-       [](auto& bench, auto& name) { return uncontended(bench, name, 1, 0.85); }},
+       [](auto& bench, auto& name) { return uncontended(bench, name, 1, 0.95); }},
       {"uncontended_64_threads",
-       [](auto& bench, auto& name) { return uncontended(bench, name, 64, 1.5); }},
+       [](auto& bench, auto& name) { return uncontended(bench, name, 64, 2.0); }},
       {"keep_alive_10000", keep_alive},
       {"hot_lock_handover", hot_lock_handover},
       {"handover_latency", handover_latency},
-      {"idle_waiters_1000", idle_waiters},
+      {"contended_turn", contended_turn},
+      {"dead_line_5000", dead_line},
+      {"idle_waiters_1000", [](auto& bench, auto& name) { return idle_waiters(bench, name, 1); }},
+      {"idle_waiters_100_locks",
+       [](auto& bench, auto& name) { return idle_waiters(bench, name, 100); }},
   };
   return all;
 }

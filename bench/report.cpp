@@ -61,9 +61,13 @@ void print_table(const std::vector<Result>& results) {
     }
     std::printf("\n");
     for (const auto& [name, value] : result.extra) {
-      const bool has_target = name == result.must_be_zero;
-      std::printf("  %s %s%s%s\n", name.c_str(), number(value).c_str(),
-                  has_target ? ", target 0" : "", has_target && value != 0 ? " (missed)" : "");
+      std::printf("  %s %s", name.c_str(), number(value).c_str());
+      for (const auto& [limited, limit] : result.at_most) {
+        if (limited != name) continue;
+        std::printf(", target at most %s%s", number(limit).c_str(),
+                    value > limit ? " (missed)" : "");
+      }
+      std::printf("\n");
     }
   }
   std::fflush(stdout);
@@ -85,7 +89,7 @@ void write_json(const std::vector<Result>& results, const std::filesystem::path&
       object["target_is"] = to_string(result.goal);
     }
     for (const auto& [name, value] : result.extra) object[name] = rounded(value);
-    if (!result.must_be_zero.empty()) object["must_be_zero"] = result.must_be_zero;
+    for (const auto& [name, limit] : result.at_most) object["at_most"][name] = limit;
     list.push_back(std::move(object));
   }
   std::ofstream out(file);

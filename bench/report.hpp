@@ -21,8 +21,8 @@ struct Result {
   double ratio = 0;
   double target = 0;  ///< of the ratio; 0: there is none
   Goal goal = Goal::at_least;
-  std::vector<std::pair<std::string, double>> extra;  ///< more fields, by name
-  std::string must_be_zero;  ///< the name of the field that must be 0, if any
+  std::vector<std::pair<std::string, double>> extra;      ///< more fields, by name
+  std::vector<std::pair<std::string, double>> at_most{};  ///< limits of such fields, by name
 };
 
 /// Shows the progress in one line that is overwritten. Silent unless stderr is a terminal.
@@ -43,7 +43,7 @@ class Progress {
 void print_table(const std::vector<Result>& results);
 
 /// A list of objects with `case, unit, ours, reference, reference_name, ratio`, `target` if there
-/// is one, the extra fields, and `must_be_zero` if one of them has to be.
+/// is one, the extra fields, and `at_most` with their limits if some have one.
 void write_json(const std::vector<Result>& results, const std::filesystem::path& file);
 
 }  // namespace leasehold::bench

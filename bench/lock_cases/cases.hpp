@@ -31,7 +31,14 @@ int run_contenders(const std::vector<std::string>& arguments);
 /// The time from a release until the next holder runs, in round trips.
 Result handover_latency(LockBench& bench, const std::string& name);
 
-/// What 1,000 waiters of one process cost Redis while nothing happens.
-Result idle_waiters(LockBench& bench, const std::string& name);
+/// What 1,000 waiters of one process for so many locks cost Redis while nothing happens.
+Result idle_waiters(LockBench& bench, const std::string& name, std::size_t locks);
+
+/// What one turn costs Redis while 16 threads contend: to join the line, to confirm the offer, and
+/// to hand the lock over.
+Result contended_turn(LockBench& bench, const std::string& name);
+
+/// The longest script while a line of 5,000 waiters whose processes have vanished is passed over.
+Result dead_line(LockBench& bench, const std::string& name);
 
 }  // namespace leasehold::bench

@@ -142,7 +142,7 @@ Result keep_alive(LockBench& bench, const std::string& name) {
           .reference = duel.reference.rate(),
           .reference_name = "hiredis, a round trip for each lock",
           .ratio = duel.ratio,
-          .target = 10,
+          .target = 20,
           .extra = {{"cpu_us_per_renewal", cost.ours}, {"redis_cpu_us_per_renewal", cost.redis}}};
 }
 

@@ -4,6 +4,7 @@
 #include "duel.hpp"
 #include "leasehold/lock_client.hpp"
 #include "lock_cases/cases.hpp"
+#include "lock_cases/pair_cost.hpp"
 #include "raw_redis.hpp"
 
 namespace leasehold::bench {
@@ -52,16 +53,23 @@ Result uncontended(LockBench& bench, const std::string& name, std::size_t thread
   }
   Crew our_crew(std::move(ours));
   Crew raw_crew(std::move(reference));
+  CostMeter our_cost(bench.redis.pid());
+  CostMeter raw_cost(bench.redis.pid());
   const Duel duel = fight(
-      bench.options, name, bench.progress, [&](auto slice) { return our_crew.run(slice); },
-      [&](auto slice) { return raw_crew.run(slice); });
+      bench.options, name, bench.progress,
+      [&](auto slice) { return our_cost.run(our_crew, slice); },
+      [&](auto slice) { return raw_cost.run(raw_crew, slice); });
+  auto costs = our_cost.fields("");
+  for (auto& field : raw_cost.fields("reference_")) costs.push_back(std::move(field));
+  costs.emplace_back("cpu_ratio", our_cost.us() / raw_cost.us());
   return {.name = name,
           .unit = "acquire+release pairs/s",
           .ours = duel.ours.rate(),
           .reference = duel.reference.rate(),
           .reference_name = "hiredis, one connection per thread",
           .ratio = duel.ratio,
-          .target = target};
+          .target = target,
+          .extra = std::move(costs)};
 }
 
 }  // namespace leasehold::bench

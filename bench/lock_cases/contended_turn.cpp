@@ -1,0 +1,84 @@
+#include <memory>
+#include <stdexcept>
+
+#include "duel.hpp"
+#include "leasehold/lock_client.hpp"
+#include "lock_cases/cases.hpp"
+#include "lock_cases/server_work.hpp"
+#include "raw_redis.hpp"
+
+namespace leasehold::bench {
+namespace {
+
+using std::chrono::milliseconds;
+
+constexpr std::size_t client_count = 2;
+constexpr std::size_t threads_each = 8;
+const std::string lock_name = "bench:turn";
+
+/// What one turn, or one pair of the reference, costs Redis.
+struct Cost {
+  double us = 0;        // of what the clients sent
+  double sent = 0;      // commands and scripts that the clients sent
+  double commands = 0;  // those inside of scripts counted too
+};
+
+/// `sent`: the names of what the clients send.
+Cost measure(LockBench& bench, Crew& crew, const std::vector<std::string>& sent) {
+  ServerWork work(bench.redis);
+  const double turns = crew.run(bench.options.time / 2).operations;
+  work.stop();
+  Cost cost{.commands = work.commands() / turns};
+  for (const std::string& command : sent) {
+    cost.us += work.us(command) / turns;
+    cost.sent += work.calls(command) / turns;
+  }
+  return cost;
+}
+
+Step our_turns(LockClient& client) {
+  return [&client]() -> std::size_t {
+    auto lock = client.acquire(lock_name, {.wait = LockOptions::forever});
+    if (lock->release() != Release::done) throw std::runtime_error("lock not released");
+    return 1;
+  };
+}
+
+Step raw_pairs(const harness::RedisAddress& address) {
+  return [raw = std::make_shared<RawRedisLock>(address.host, address.port),
+          owner = std::string(32, 'a')]() -> std::size_t {
+    raw->acquire("raw:turn", owner, milliseconds{30'000});
+    raw->release("raw:turn", owner);
+    return 1;
+  };
+}
+
+}  // namespace
+
+Result contended_turn(LockBench& bench, const std::string& name) {
+  std::vector<std::unique_ptr<LockClient>> clients;
+  std::vector<Step> steps;
+  for (std::size_t i = 0; i < client_count; ++i) {
+    clients.push_back(std::make_unique<LockClient>(bench.redis.uri()));
+    for (std::size_t j = 0; j < threads_each; ++j) steps.push_back(our_turns(*clients.back()));
+  }
+  bench.progress.show(name);
+  give_priority(bench.redis);
+  Crew contenders(std::move(steps));
+  contenders.run(bench.options.slice);  // loads the scripts
+  const Cost ours = measure(bench, contenders, {"evalsha"});
+  Crew alone({raw_pairs(bench.redis.address())});
+  const Cost reference = measure(bench, alone, {"set", "evalsha"});
+  return {.name = name,
+          .unit = "µs of Redis for a contended turn",
+          .ours = ours.us,
+          .reference = reference.us,
+          .reference_name = "an uncontended pair by hand",
+          .ratio = ours.us / reference.us,
+          .goal = Goal::at_most,
+          .extra = {{"scripts_per_turn", ours.sent},
+                    {"commands_per_turn", ours.commands},
+                    {"reference_commands_per_pair", reference.commands}}};
+}
+
+}  // namespace leasehold::bench
