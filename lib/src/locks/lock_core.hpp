@@ -43,8 +43,8 @@ class LockCore : public std::enable_shared_from_this<LockCore> {
   Ownership extend(const std::shared_ptr<Grant>& grant);
   Ownership downgrade(const std::shared_ptr<Grant>& grant);
 
-  /// Called before every acquire. From the first on, messages of the store are heard, and losses can
-  /// be announced. Throws Unavailable if the system has no thread left.
+  /// Called before every acquire. From the first on, messages of the store are heard, and losses
+  /// can be announced. Throws Unavailable if the system has no thread left.
   void prepare(bool callbacks);
 
   /// After prepare(): waits until we hear, or for as long as that is likely to help.

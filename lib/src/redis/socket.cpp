@@ -136,7 +136,7 @@ Socket Connector::connect_to(const Address& address, Deadline deadline) {
 
 Socket Connector::connect(Deadline deadline) {
   const auto candidates = addresses(deadline);
-  std::runtime_error failure("the name has no address");
+  std::string why = "its name has no address";
   for (std::size_t i = 0; i < candidates.size(); ++i) {
     // Each gets its share of the time: behind the first one there may be a network that swallows
     // everything.
@@ -145,10 +145,10 @@ Socket Connector::connect(Deadline deadline) {
     try {
       return connect_to(candidates[i], now + share);
     } catch (const std::runtime_error& error) {
-      failure = error;
+      why = error.what();
     }
   }
-  throw failure;
+  throw std::runtime_error(why);
 }
 
 }  // namespace leasehold::inline v0::redis

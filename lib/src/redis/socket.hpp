@@ -5,6 +5,7 @@
 #include <chrono>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "redis/redis_uri.hpp"
@@ -32,7 +33,7 @@ class Connector {
  public:
   using Deadline = std::chrono::steady_clock::time_point;
 
-  explicit Connector(const RedisUri& uri) : uri_(uri) {}
+  explicit Connector(RedisUri uri) : uri_(std::move(uri)) {}
 
   /// Gives up at the deadline, even if the resolver hangs. Throws std::runtime_error.
   Socket connect(Deadline deadline);
