@@ -347,10 +347,19 @@ class Checker {
       return asked < loss.to && loss.from < reader.done->time;
     });
     const auto& all = locks_.at(reader.invoke->lock);
-    return lost && std::any_of(all.begin(), all.end(), [&](const Grant* other) {
-             return other != &reader && other->granted() && other->token() == reader.token() &&
-                    other->invoke->time < writer.time && is_shared_at_last(*other);
-           });
+    const auto has_its_token = [&](const Grant* other) {
+      return other != &reader && other->granted() && other->token() == reader.token() &&
+             other->invoke->time < writer.time;
+    };
+    const auto first = std::find_if(all.begin(), all.end(), has_its_token);
+    if (!lost || first == all.end()) return false;
+    return std::any_of(all.begin(), all.end(), [&](const Grant* other) {
+      if (!is_shared_at_last(*other)) return false;
+      if (other->granted()) return has_its_token(other);
+      // It may have been granted after all, for a moment, by the time that it was given up.
+      return other->invoke->time < writer.time &&
+             other->latest > (*first)->invoke->time + latest_arrival;
+    });
   }
 
   static bool is_shared_at_last(const Grant& grant) {

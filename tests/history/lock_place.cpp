@@ -101,6 +101,12 @@ std::vector<Fault> RedisPlace::faults(Random& random) {
             [this] { lose_data("restart_empty", [this] { primary_->restart(Data::lost); }); }),
       named("cut", [this] { bad_way_.cut(); }),
       named("blackhole", [this, &random] { blackhole(between(20, 400, random)); }),
+      named("short_stall", [this, &random] { stall(between(20, 300, random)); }),
+  };
+}
+
+std::vector<Fault> RedisPlace::long_faults(Random& random) {
+  return {
       named("stall", [this, &random] { stall(between(50, int{longest_stall.count()}, random)); }),
       named("stall_past_ttl", [this] { stall(longest_stall); }),
       named("full", [this, &random] { fill_up(between(50, 800, random)); }),

@@ -41,6 +41,8 @@ class LockPlace {
   virtual std::string uri_of_a_bad_way() const { return uri(); }
   /// They use `random`, and are written down.
   virtual std::vector<Fault> faults(Random& random) = 0;
+  /// Those that take longer: for a soak.
+  virtual std::vector<Fault> long_faults(Random&) { return {}; }
 
   /// A fault that is written down.
   Fault named(const std::string& name, std::function<void()> happen) const;
@@ -65,6 +67,7 @@ class RedisPlace : public LockPlace {
   std::string uri() const override { return primary_->uri_through(way_.port()); }
   std::string uri_of_a_bad_way() const override { return primary_->uri_through(bad_way_.port()); }
   std::vector<Fault> faults(Random& random) override;
+  std::vector<Fault> long_faults(Random& random) override;
 
   /// Faults one by one, for tests that want a certain one.
   void flush();

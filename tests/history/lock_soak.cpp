@@ -1,6 +1,7 @@
 #include "tests/history/lock_soak.hpp"
 
 #include <algorithm>
+#include <iterator>
 #include <memory>
 #include <sstream>
 #include <thread>
@@ -64,8 +65,8 @@ class Round {
   void let_things_happen(LockCrew& crew, milliseconds time) {
     const auto begin = steady_clock::now();
     std::vector<Fault> faults = place_->faults(random_);
-    for (int i = 0; i < 2; ++i) {
-      for (Fault& fault : crew.faults()) faults.push_back(std::move(fault));
+    for (auto more : {place_->long_faults(random_), crew.faults(), crew.faults()}) {
+      std::move(more.begin(), more.end(), std::back_inserter(faults));
     }
     std::vector<Fault> todo = faults;
     // Once a round: gathering them takes longer than all the rest.

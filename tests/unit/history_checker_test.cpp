@@ -350,6 +350,20 @@ TEST(TokenHistory, AReaderMayJoinReadersThatOlderDataStillHas) {
   EXPECT_EQ(check(reader_and_writer + loss + reader_with("4")).at(0), "token_order line:5 line:10")
       << "nobody had that one";
   EXPECT_EQ(check(reader_and_writer + reader_with("5")).at(0), "token_order line:5 line:8");
+
+  const std::string two_writers =
+      "10 p 1 a acquire L invoke\n"
+      "20 p 1 a acquire L ok token=5 until=90\n"
+      "22 p 1 a release L invoke\n"
+      "30 q 1 b acquire L invoke\n"
+      "35 q 1 b acquire L ok token=6 until=90\n"
+      "37 q 1 b release L invoke\n";
+  const std::string given_up =
+      "21 s 1 d acquire L invoke kind=shared\n"
+      "31 s 1 d acquire L fail kind=shared\n";
+  EXPECT_EQ(check(two_writers + loss + reader_with("5")).at(0), "token_order line:5 line:10");
+  EXPECT_EQ(check(two_writers + loss + reader_with("5") + given_up), nothing)
+      << "it may have had the token of the first writer for a moment";
 }
 
 TEST(TokenHistory, AWriterOutranksTheReadersBeforeIt) {

@@ -39,15 +39,5 @@ TEST(LockSoakTest, EachFaultOnceBreaksNoInvariant) {
   }
 }
 
-TEST(LockSoakTest, FindsAPlantedBug) {
-  const TempDir dir;
-  SoakOptions options = short_soak(dir);
-  options.bug = PlantedBug::tokens_from_one;
-  options.crowd = 0;
-  const SoakReport report = soak_locks(options);
-  EXPECT_NE(report.violations.find("token_order (L2, L11)"), std::string::npos)
-      << report.violations;
-}
-
 }  // namespace
 }  // namespace leasehold::testing
