@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <array>
+#include <cerrno>
 #include <chrono>
 #include <condition_variable>
 #include <cstdlib>
@@ -70,9 +71,19 @@ class HostileServer {
   }
 
  private:
+  /// libFuzzer has a timer, whose signal may come to this thread.
+  template <class Call>
+  static ssize_t retried(Call&& call) {
+    for (;;) {
+      const ssize_t result = call();
+      if (result >= 0 || errno != EINTR) return result;
+    }
+  }
+
   void serve() {
     for (;;) {
-      const int client = accept4(listener_, nullptr, nullptr, SOCK_CLOEXEC);
+      const auto client = static_cast<int>(
+          retried([&] { return accept4(listener_, nullptr, nullptr, SOCK_CLOEXEC); }));
       if (client < 0) return;
       serve(client);
       close(client);
@@ -97,13 +108,14 @@ class HostileServer {
     }
     shutdown(client, SHUT_WR);
     std::array<char, 4096> ignored;
-    while (recv(client, ignored.data(), ignored.size(), 0) > 0) continue;
+    while (retried([&] { return recv(client, ignored.data(), ignored.size(), 0); }) > 0) continue;
   }
 
   static bool send_all(int client, const std::string& bytes) {
     std::size_t sent = 0;
     while (sent < bytes.size()) {
-      const ssize_t now = send(client, &bytes[sent], bytes.size() - sent, MSG_NOSIGNAL);
+      const ssize_t now =
+          retried([&] { return send(client, &bytes[sent], bytes.size() - sent, MSG_NOSIGNAL); });
       if (now <= 0) return false;
       sent += static_cast<std::size_t>(now);
     }
