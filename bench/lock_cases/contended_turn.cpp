@@ -18,7 +18,8 @@ const std::string lock_name = "bench:turn";
 
 /// What one turn, or one pair of the reference, costs Redis.
 struct Cost {
-  double us = 0;        // of what the clients sent
+  double us = 0;        // that passed while Redis did what the clients sent
+  double cpu_us = 0;    // with reading and writing
   double sent = 0;      // commands and scripts that the clients sent
   double commands = 0;  // those inside of scripts counted too
 };
@@ -28,7 +29,7 @@ Cost measure(LockBench& bench, Crew& crew, const std::vector<std::string>& sent)
   ServerWork work(bench.redis);
   const double turns = crew.run(bench.options.time / 2).operations;
   work.stop();
-  Cost cost{.commands = work.commands() / turns};
+  Cost cost{.cpu_us = work.cpu_us() / turns, .commands = work.commands() / turns};
   for (const std::string& command : sent) {
     cost.us += work.us(command) / turns;
     cost.sent += work.calls(command) / turns;
@@ -63,7 +64,6 @@ Result contended_turn(LockBench& bench, const std::string& name) {
     for (std::size_t j = 0; j < threads_each; ++j) steps.push_back(our_turns(*clients.back()));
   }
   bench.progress.show(name);
-  give_priority(bench.redis);
   Crew contenders(std::move(steps));
   contenders.run(bench.options.slice);  // loads the scripts
   const Cost ours = measure(bench, contenders, {"evalsha"});
@@ -76,7 +76,9 @@ Result contended_turn(LockBench& bench, const std::string& name) {
           .reference_name = "an uncontended pair by hand",
           .ratio = ours.us / reference.us,
           .goal = Goal::at_most,
-          .extra = {{"scripts_per_turn", ours.sent},
+          .extra = {{"server_cpu_us_per_turn", ours.cpu_us},
+                    {"reference_server_cpu_us_per_pair", reference.cpu_us},
+                    {"scripts_per_turn", ours.sent},
                     {"commands_per_turn", ours.commands},
                     {"reference_commands_per_pair", reference.commands}}};
 }

@@ -42,6 +42,7 @@ void await_waiters(LockClient& client, const std::string& lock, std::size_t numb
 struct Found {
   std::vector<double> scripts;  // µs, the longest last
   double ms = 0;                // until the living waiter had the lock
+  double cpu_us = 0;            // of Redis for a script, with reading and writing
 };
 
 std::vector<double> script_times(LockBench& bench) {
@@ -69,10 +70,13 @@ Found release_before_the_dead(LockBench& bench, const std::shared_ptr<RedisLink>
   });
   await_waiters(holder, name, dead_count + 1);
   bench.redis.command({"SLOWLOG", "RESET"});
+  ServerWork work(bench.redis);
   const auto begin = steady_clock::now();
   lock.release();
   living.join();
-  return {script_times(bench), std::chrono::duration<double, std::milli>(got - begin).count()};
+  work.stop();
+  return {script_times(bench), std::chrono::duration<double, std::milli>(got - begin).count(),
+          work.cpu_us() / work.calls("evalsha")};
 }
 
 double median(std::vector<double> values) {
@@ -85,12 +89,12 @@ double median(std::vector<double> values) {
 Result dead_line(LockBench& bench, const std::string& name) {
   bench.redis.command({"CONFIG", "SET", "slowlog-log-slower-than", "0"});
   bench.redis.command({"CONFIG", "SET", "slowlog-max-len", "100000"});
-  give_priority(bench.redis);
   const auto link = connect_redis(bench.redis.uri());
   std::vector<double> longest;
   std::vector<double> usual;
   std::vector<double> scripts;
   std::vector<double> times;
+  std::vector<double> cpu;
   for (int round = 0; round < rounds; ++round) {
     bench.progress.show(name + ": round " + std::to_string(round + 1) + " of " +
                         std::to_string(rounds));
@@ -99,6 +103,7 @@ Result dead_line(LockBench& bench, const std::string& name) {
     usual.push_back(found.scripts.at(found.scripts.size() / 2));
     scripts.push_back(static_cast<double>(found.scripts.size()));
     times.push_back(found.ms);
+    cpu.push_back(found.cpu_us);
   }
   // Every round does the same. What makes one of them slower is other load on the machine.
   const double undisturbed = *std::min_element(longest.begin(), longest.end());
@@ -111,6 +116,7 @@ Result dead_line(LockBench& bench, const std::string& name) {
           .target = 1,
           .extra = {{"longest_us_in_the_median_round", median(longest)},
                     {"median_script_us", median(usual)},
+                    {"server_cpu_us_per_script", median(cpu)},
                     {"scripts", median(scripts)},
                     {"ms_until_the_living_had_it", median(times)}}};
 }

@@ -1,8 +1,8 @@
 #include "lock_cases/server_work.hpp"
 
-#include <sys/resource.h>
-
 #include <sstream>
+
+#include "cpu_time.hpp"
 
 namespace leasehold::bench {
 namespace {
@@ -14,11 +14,8 @@ double field(const std::string& line, const std::string& name) {
 
 }  // namespace
 
-void give_priority(const harness::RedisServer& redis) {
-  setpriority(PRIO_PROCESS, static_cast<id_t>(redis.pid()), -10);
-}
-
-ServerWork::ServerWork(const harness::RedisServer& redis) : redis_(redis), costs_(read()) {}
+ServerWork::ServerWork(const harness::RedisServer& redis)
+    : redis_(redis), cpu_seconds_(cpu_seconds(redis.pid())), costs_(read()) {}
 
 std::map<std::string, ServerWork::Cost> ServerWork::read() const {
   const std::string prefix = "cmdstat_";
@@ -35,6 +32,7 @@ std::map<std::string, ServerWork::Cost> ServerWork::read() const {
 }
 
 void ServerWork::stop() {
+  cpu_seconds_ = cpu_seconds(redis_.pid()) - cpu_seconds_;
   auto after = read();
   for (auto& [command, cost] : after) {
     const auto before = costs_.find(command);

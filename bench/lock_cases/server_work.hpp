@@ -7,10 +7,6 @@
 
 namespace leasehold::bench {
 
-/// Redis measures the time that passes while it runs a command. Lets it go before other load on the
-/// machine, so that this does not count; does nothing if we are not allowed to.
-void give_priority(const harness::RedisServer& redis);
-
 /// What Redis did between two moments, by the name of the command.
 class ServerWork {
  public:
@@ -23,8 +19,11 @@ class ServerWork {
   /// All commands, those inside of scripts counted too.
   double commands() const;
   double calls(const std::string& command) const;
-  /// Of a script: with the commands inside.
+  /// The time that passed while Redis ran a command, a script with the commands inside. Other load
+  /// on the machine makes it longer.
   double us(const std::string& command) const;
+  /// The processor time of Redis for all that it did, in µs.
+  double cpu_us() const { return cpu_seconds_ * 1e6; }
 
  private:
   struct Cost {
@@ -34,6 +33,7 @@ class ServerWork {
   std::map<std::string, Cost> read() const;
 
   const harness::RedisServer& redis_;
+  double cpu_seconds_;  // so far, until stop()
   std::map<std::string, Cost> costs_;
 };
 
