@@ -40,7 +40,8 @@ struct Idle {
 
 /// Commands a second while `waiter_count` threads wait.
 double idle_cost(LockBench& bench, const Idle& idle, milliseconds watch) {
-  const auto [lock_count, client_count] = idle;
+  const std::size_t lock_count = idle.locks;
+  const std::size_t client_count = idle.clients;
   LockClient holder(bench.redis.uri());
   std::vector<std::unique_ptr<LockClient>> clients;
   for (std::size_t i = 0; i < client_count; ++i) {
