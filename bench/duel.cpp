@@ -8,13 +8,14 @@ namespace {
 using std::chrono::milliseconds;
 using std::chrono::steady_clock;
 
+}  // namespace
+
 double median(std::vector<double> values) {
   std::sort(values.begin(), values.end());
   const std::size_t middle = values.size() / 2;
-  return values.size() % 2 == 1 ? values[middle] : (values[middle - 1] + values[middle]) / 2;
+  return values.size() % 2 == 1 ? values.at(middle)
+                                : (values.at(middle - 1) + values.at(middle)) / 2;
 }
-
-}  // namespace
 
 Work& Work::operator+=(const Work& other) {
   operations += other.operations;

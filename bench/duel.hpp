@@ -61,4 +61,7 @@ using Slice = std::function<Work(std::chrono::milliseconds)>;
 Duel fight(const Options& options, const std::string& name, Progress& progress, const Slice& ours,
            const Slice& reference);
 
+/// Of at least one value.
+double median(std::vector<double> values);
+
 }  // namespace leasehold::bench

@@ -50,26 +50,14 @@ local function reply(what, token, previous)
   return {what, token, previous or false, pttl or -2, clock[1], clock[2], place, evicted, clients}
 end
 
--- Whether one of the shared holders has a token already, and not only an offer. If there are too many
--- to look at, one of them has.
-local function is_token_shared()
-  for _, other in ipairs(redis.call('ZRANGE', holders, 0, most_at_once - 1)) do
-    local held = redis.call('HGET', book, 'h:' .. other)
-    if held and string.sub(held, 1, 1) == '=' then
-      return true
-    end
-  end
-  return redis.call('ZCARD', holders) > most_at_once
-end
-
 -- An exclusive grant gets a new token, a shared one has that of the last exclusive grant.
 local function token_for_grant()
   if kind == 'x' then
     return next_token(value, least)
   end
   local token = tonumber(redis.call('GET', fence) or 0)
-  -- Those who share it have the same token.
-  local too_old = token < least and not (holder == 'shared' and is_token_shared())
+  -- Those who share it have the same token, unless all of them only have offers.
+  local too_old = token < least and not (holder == 'shared' and field(current, 'token'))
   return (token == 0 or too_old) and seed_token(value, least) or token
 end
 
@@ -78,17 +66,18 @@ local function holders_token(from)
   return field(from, 'token') or tonumber(redis.call('GET', fence) or 0)
 end
 
-local function write_grant()
+local function write_grant(token)
   if kind == 'x' then
     redis.call('SET', lock, value, 'PX', px)
   else
-    add_holder(owner, string.sub(value, 33), ttl)
+    add_holder(owner, string.sub(value, 33), ttl, token)
   end
 end
 
 local function grant(what, previous)
-  local answer = reply(what, token_for_grant(), previous)
-  write_grant()  -- after the token: it keeps the counter of a shared lock alive
+  local token = token_for_grant()
+  local answer = reply(what, token, previous)
+  write_grant(token)  -- after the token: it keeps the counter of a shared lock alive
   if what ~= 'handed' then  -- an offer has taken it out of the line already
     forget_waiter(owner)
   end

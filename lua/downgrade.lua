@@ -28,6 +28,6 @@ if holder == 'stale' then
 end
 -- Readers beside it get its token, even if the counter has expired.
 redis.call('SET', fence, string.format('%.0f', field(value, 'token')), 'NX', 'PX', ttl)
-add_holder(owner, string.sub(value, 33), ttl)
+add_holder(owner, string.sub(value, 33), ttl, field(value, 'token'))
 advance('shared')
 return 1

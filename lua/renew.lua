@@ -10,8 +10,8 @@
 local lock = KEYS[1]
 local value, ttl, linger = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])
 
--- A replica may lag and must not end a grant that its primary has. It refuses to write, and this would
--- be a write if the key were a hash.
+-- A replica may lag and must not end a grant that its primary has. HDEL is a write, so a replica refuses
+-- it. On a primary it changes nothing, because the key is missing or no hash.
 local function not_renewed(answer)
   local refused = redis.pcall('HDEL', lock, '')
   if type(refused) == 'table' and string.find(refused.err, 'READONLY', 1, true) then

@@ -22,5 +22,5 @@ if not current or owner_of(current) ~= nobody then
   redis.call('HDEL', book, 'h:' .. owner)
   return current and -1 or 0
 end
-add_holder(owner, string.sub(value, 33), ttl)
+add_holder(owner, string.sub(value, 33), ttl, field(value, 'token'))
 return 1

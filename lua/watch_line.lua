@@ -6,10 +6,12 @@
 -- ARGV[1] owner   the waiter of the client that asked longest ago
 -- ARGV[2] client  the client
 --
--- Reply: {waiting: that waiter still stands in line; offered: it was offered the lock and has to ask
---         again; missing: all waiters of the client have to ask again,
---         ms until the present grant or offer ends, or the head of the line no longer keeps out the others;
---         -1 if never, evicted, how many clients wait}
+-- Reply: {found, look_in, evicted, clients}
+--   found    waiting: that waiter still stands in line; offered: it was offered the lock and has to ask again;
+--            missing: all waiters of the client have to ask again
+--   look_in  ms until the present grant or offer ends, or the head of the line no longer keeps out the
+--            others; -1 if never
+--   clients  how many clients wait
 --#include line.lua
 local owner, client = ARGV[1], ARGV[2]
 

@@ -13,11 +13,11 @@ namespace {
 using std::chrono::milliseconds;
 
 constexpr std::size_t client_count = 2;
-constexpr std::size_t threads_each = 8;
-const std::string lock_name = "bench:turn";
+constexpr std::size_t threads_in_turn = 8;
+const std::string turn_lock = "bench:turn";
 
 /// What one turn, or one pair of the reference, costs Redis.
-struct Cost {
+struct TurnCost {
   double us = 0;        // that passed while Redis did what the clients sent
   double cpu_us = 0;    // with reading and writing
   double sent = 0;      // commands and scripts that the clients sent
@@ -25,11 +25,11 @@ struct Cost {
 };
 
 /// `sent`: the names of what the clients send.
-Cost measure(LockBench& bench, Crew& crew, const std::vector<std::string>& sent) {
+TurnCost measure(LockBench& bench, Crew& crew, const std::vector<std::string>& sent) {
   ServerWork work(bench.redis);
   const double turns = crew.run(bench.options.time / 2).operations;
   work.stop();
-  Cost cost{.cpu_us = work.cpu_us() / turns, .commands = work.commands() / turns};
+  TurnCost cost{.cpu_us = work.cpu_us() / turns, .commands = work.commands() / turns};
   for (const std::string& command : sent) {
     cost.us += work.us(command) / turns;
     cost.sent += work.calls(command) / turns;
@@ -39,7 +39,7 @@ Cost measure(LockBench& bench, Crew& crew, const std::vector<std::string>& sent)
 
 Step our_turns(LockClient& client) {
   return [&client]() -> std::size_t {
-    auto lock = client.acquire(lock_name, {.wait = LockOptions::forever});
+    auto lock = client.acquire(turn_lock, {.wait = LockOptions::forever});
     if (lock->release() != Release::done) throw std::runtime_error("lock not released");
     return 1;
   };
@@ -61,14 +61,14 @@ Result contended_turn(LockBench& bench, const std::string& name) {
   std::vector<Step> steps;
   for (std::size_t i = 0; i < client_count; ++i) {
     clients.push_back(std::make_unique<LockClient>(bench.redis.uri()));
-    for (std::size_t j = 0; j < threads_each; ++j) steps.push_back(our_turns(*clients.back()));
+    for (std::size_t j = 0; j < threads_in_turn; ++j) steps.push_back(our_turns(*clients.back()));
   }
   bench.progress.show(name);
   Crew contenders(std::move(steps));
   contenders.run(bench.options.slice);  // loads the scripts
-  const Cost ours = measure(bench, contenders, {"evalsha"});
+  const TurnCost ours = measure(bench, contenders, {"evalsha"});
   Crew alone({raw_pairs(bench.redis.address())});
-  const Cost reference = measure(bench, alone, {"set", "evalsha"});
+  const TurnCost reference = measure(bench, alone, {"set", "evalsha"});
   return {.name = name,
           .unit = "µs of Redis for a contended turn",
           .ours = ours.us,

@@ -2,6 +2,7 @@
 #include <stdexcept>
 #include <thread>
 
+#include "duel.hpp"
 #include "leasehold/lock_client.hpp"
 #include "lock_cases/cases.hpp"
 #include "lock_cases/server_work.hpp"
@@ -38,7 +39,7 @@ void await_waiters(LockClient& client, const std::string& lock, std::size_t numb
   while (client.status(lock)->waiter_count < number) std::this_thread::sleep_for(milliseconds{5});
 }
 
-struct Found {
+struct DeadLineCost {
   std::vector<double> scripts;  // µs, the longest last
   double ms = 0;                // until the living waiter had the lock
   double cpu_us = 0;            // of Redis for a script, with reading and writing
@@ -56,8 +57,8 @@ std::vector<double> script_times(LockBench& bench) {
 }
 
 /// A lock whose line has thousands of dead waiters, and one living behind them, is released.
-Found release_before_the_dead(LockBench& bench, const std::shared_ptr<RedisLink>& link,
-                              const std::string& name) {
+DeadLineCost release_before_the_dead(LockBench& bench, const std::shared_ptr<RedisLink>& link,
+                                     const std::string& name) {
   LockClient holder(bench.redis.uri());
   LockClient client(bench.redis.uri());
   Lock lock = holder.acquire(name).value();
@@ -78,11 +79,6 @@ Found release_before_the_dead(LockBench& bench, const std::shared_ptr<RedisLink>
           work.cpu_us() / work.calls("evalsha")};
 }
 
-double median(std::vector<double> values) {
-  std::sort(values.begin(), values.end());
-  return values.at(values.size() / 2);
-}
-
 }  // namespace
 
 Result dead_line(LockBench& bench, const std::string& name) {
@@ -98,7 +94,8 @@ Result dead_line(LockBench& bench, const std::string& name) {
   for (int round = 0; round < rounds; ++round) {
     bench.progress.show(name + ": round " + std::to_string(round + 1) + " of " +
                         std::to_string(rounds));
-    const Found found = release_before_the_dead(bench, link, "bench:dead:" + std::to_string(round));
+    const DeadLineCost found =
+        release_before_the_dead(bench, link, "bench:dead:" + std::to_string(round));
     longest.push_back(found.scripts.back());
     usual.push_back(found.scripts.at(found.scripts.size() / 2));
     scripts.push_back(static_cast<double>(found.scripts.size()));

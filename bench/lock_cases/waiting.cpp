@@ -3,6 +3,7 @@
 #include <stdexcept>
 #include <thread>
 
+#include "duel.hpp"
 #include "leasehold/lock_client.hpp"
 #include "lock_cases/cases.hpp"
 #include "raw_redis.hpp"
@@ -15,11 +16,6 @@ using std::chrono::steady_clock;
 
 constexpr std::size_t waiter_count = 1'000;
 constexpr double allowed_round_trips = 2.5;
-
-double median(std::vector<double> values) {
-  std::sort(values.begin(), values.end());
-  return values.at(values.size() / 2);
-}
 
 double us_since(steady_clock::time_point begin) {
   return std::chrono::duration<double, std::micro>(steady_clock::now() - begin).count();

@@ -4,7 +4,7 @@
 --                  outlives the grant by record.linger ms. State '=': held. '?': an offer to a
 --                  waiter that has not confirmed it yet. If a holder expired before the offer, a
 --                  second line says when its key would have gone, server ms, and what it held.
---                  An owner of zeros: held by `holders`.
+--                  An owner of zeros: held by `holders`, whose token is in the record.
 -- KEYS[2] fence    counter: the token of the latest exclusive grant; expires
 -- KEYS[3] line     sorted set: owners of waiters; the lowest score is next
 -- KEYS[4] book     hash: w:<owner> a waiter, h:<owner> a shared holder (state, record, and second
@@ -144,6 +144,7 @@ end
 local function take_back(offer)
   local value, pttl = left_behind_in(offer)
   if value then
+    even_if_full()
     redis.call('SET', lock, value, 'PX', pttl)
     return 'stale', value, pttl
   end
@@ -201,16 +202,41 @@ local function limit_of(w)
 end
 
 -- Makes `owner` one of the shared holders for `ttl` ms; `held` is its state, record and second line.
--- The counter lives as long as they do, because a later shared holder must not outrank them.
-local function add_holder(owner, held, ttl)
+-- `token` is that of a grant, nil for an offer: the marker has it as soon as one of them does. The
+-- counter lives as long as they do, because a later shared holder must not outrank them.
+local function add_holder(owner, held, ttl, token)
   local linger = field(held, 'linger') or 0
   redis.call('ZADD', holders, now + ttl, owner)
   redis.call('HSET', book, 'h:' .. owner, held)
   local marker = redis.call('GET', lock)
-  if not marker or owner_of(marker) ~= nobody then
-    redis.call('SET', lock, nobody .. '={"linger":' .. linger .. '}', 'PX', ttl + linger)
+  local is_shared = marker and owner_of(marker) == nobody
+  if not is_shared or (token and not field(marker, 'token')) then
+    local px = is_shared and math.max(redis.call('PTTL', lock), ttl + linger) or ttl + linger
+    local its_token = token and string.format(',"token":%.0f', token) or ''
+    redis.call('SET', lock, nobody .. '={"linger":' .. linger .. its_token .. '}', 'PX', px)
   end
   live(ttl + linger, lock, fence, book, holders)
+end
+
+-- The next waiters, at most so many: their owners, and what the book has of each.
+local function head_of_line(most)
+  local owners, fields = redis.call('ZRANGE', line, 0, most - 1), {}
+  for i, owner in ipairs(owners) do
+    fields[i] = 'w:' .. owner
+  end
+  return owners, owners[1] and redis.call('HMGET', book, unpack(fields))
+end
+
+-- Removes the first so many of these waiters.
+local function leave_line(owners, number)
+  local fields = {}
+  for i = 1, number do
+    fields[i] = 'w:' .. owners[i]
+  end
+  if number > 0 then
+    redis.call('ZREM', line, unpack(owners, 1, number))
+    redis.call('HDEL', book, unpack(fields))
+  end
 end
 
 -- Offers the lock to as many of the next waiters as there is room for, and tells each. Passes over
@@ -223,21 +249,28 @@ local function advance(holder, left_behind, its_pttl)
     second_line = string.format('\n%.0f ', now + its_pttl) .. left_behind
   end
   local passed = 0
+  local owners, waiters, at = {}, {}, 0
   while holder ~= 'exclusive' do
-    local owner = redis.call('ZRANGE', line, 0, 0)[1]
+    at = at + 1
+    if not owners[at] then
+      leave_line(owners, at - 1)
+      owners, waiters = head_of_line(at == 1 and 1 or most_at_once)  -- mostly the first is enough
+      at = 1
+    end
+    local owner = owners[at]
     if not owner then
+      at = 0
       break
     end
-    local text = redis.call('HGET', book, 'w:' .. owner)
-    local w = text and unpack_waiter(text)
+    local w = waiters[at] and unpack_waiter(waiters[at])
     local life = w and life_of(w.client) or 0
     local goes = not w or (life <= 0 and passed < most_at_once)
     if holder == 'shared' and not goes and
        (w.kind == 'x' or redis.call('ZCARD', holders) >= limit_of(w)) then
       head_ends = w.kind == 'x' and math.max(0, life)  -- it waits until they have left
+      at = at - 1
       break
     end
-    forget_waiter(owner)
     -- One that is passed over is told too: if it only stood still, it comes back to its place.
     local heard = w and tell(w.client, 'granted', owner)
     if life > 0 and not heard then
@@ -249,6 +282,7 @@ local function advance(holder, left_behind, its_pttl)
       passed = passed + 1
       evicted = evicted + 1
     else
+      even_if_full()
       local offer = '?' .. string.sub(w.value, 34) .. second_line
       local ends = math.max(1, life)
       if w.kind == 'x' then
@@ -264,6 +298,7 @@ local function advance(holder, left_behind, its_pttl)
       end
     end
   end
+  leave_line(owners, at)
   return holder
 end
 

@@ -93,7 +93,7 @@ void LockCrew::kill_a_crowd(std::size_t waiters) {
   LockClient client{place_.uri(), as_new_runner()};
   // Some are between two turns at every moment.
   const auto stand_in_line = [&] { return waiters_in_line(client) >= waiters * 9 / 10; };
-  if (!eventually(stand_in_line, seconds{60})) {
+  if (!eventually(stand_in_line, seconds{180})) {
     throw std::runtime_error("a crowd of " + std::to_string(waiters) + " does not gather");
   }
   for (Member& member : crowd) kill(member);

@@ -60,8 +60,8 @@ AcquireCall::~AcquireCall() {
 }
 
 Acquisition AcquireCall::run() {
-  core_->telemetry.record({.type = LockEventType::acquiring, .name = name_});
   core_->prepare(options_.on_lost != nullptr);
+  core_->telemetry.record({.type = LockEventType::acquiring, .name = name_});
   try {
     for (;;) {
       if (auto lock = reenter()) return Acquisition{std::move(*lock)};

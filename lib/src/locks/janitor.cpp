@@ -15,6 +15,7 @@ using std::chrono::milliseconds;
 namespace {
 
 constexpr std::chrono::seconds time_between_warnings{10};
+constexpr std::size_t most_before_an_offer = 1'000;
 
 }  // namespace
 
@@ -48,15 +49,30 @@ void Janitor::decline_later(std::string name, std::string owner) noexcept {
 void Janitor::add(Orphan orphan) noexcept {
   try {
     const ThreadLock lock(mutex_);
+    // Offers end by themselves, so that a flood of them can be let go.
+    if (orphan.what == What::offer && orphans_.size() >= most_before_an_offer) return;
     orphans_.push_back(std::move(orphan));
-    if (!thread_.joinable()) {
-      thread_ = start_thread("that releases locks later",
-                             [this](const std::stop_token& stop) { run(stop); });
-    }
+    start();
     changed_.notify_one();
   } catch (const std::exception& error) {
-    // The next call tries to start the thread again. If there is none, the grant ends by itself.
     logger_->warn("lock not released yet reason=\"{}\"", error.what());
+  }
+}
+
+void Janitor::start() {
+  if (thread_.joinable()) return;
+  lacks_thread_ = true;
+  thread_ = start_thread("that releases locks", [this](const std::stop_token& stop) { run(stop); });
+  lacks_thread_ = false;
+}
+
+void Janitor::resume() noexcept {
+  if (!lacks_thread_.load(std::memory_order_relaxed)) return;
+  try {
+    const ThreadLock lock(mutex_);
+    start();
+  } catch (const std::exception&) {
+    // The next call tries again.
   }
 }
 
@@ -81,6 +97,7 @@ void Janitor::run(const std::stop_token& stop) {
 
 /// Returns whether the orphan needs no further care.
 bool Janitor::release(const Orphan& orphan) noexcept {
+  if (orphan.what == What::offer && BootClock::now() >= orphan.until) return true;
   try {
     if (orphan.what == What::grant) {
       store_.release(orphan.name, orphan.owner);

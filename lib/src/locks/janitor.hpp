@@ -1,5 +1,6 @@
 #pragma once
 
+#include <atomic>
 #include <chrono>
 #include <deque>
 #include <memory>
@@ -17,8 +18,9 @@ namespace leasehold::inline v0 {
 
 class LockStore;
 
-/// Releases later what could not be released in time because the store was unreachable. Tries until
-/// it succeeds, or the grant has ended by itself. The thread starts when it is first needed.
+/// Releases later what could not be released in time because the store was unreachable, and gives
+/// back offers that nobody waits for. Tries until it succeeds, or the grant has ended by itself.
+/// The thread starts when it is first needed.
 class Janitor {
  public:
   using TimePoint = BootClock::time_point;
@@ -34,6 +36,9 @@ class Janitor {
   /// Takes over an offer that nobody waits for. A grant that was confirmed stays.
   void decline_later(std::string name, std::string owner) noexcept;
 
+  /// Starts the thread if there is work and it could not be started before.
+  void resume() noexcept;
+
  private:
   enum class What { grant, offer };
   struct Orphan {
@@ -44,6 +49,7 @@ class Janitor {
   };
 
   void add(Orphan orphan) noexcept;
+  void start() LEASEHOLD_REQUIRES(mutex_);
 
   void run(const std::stop_token& stop);
   bool release(const Orphan& orphan) noexcept;
@@ -53,6 +59,7 @@ class Janitor {
   LockStore& store_;
   const std::shared_ptr<spdlog::logger> logger_;
 
+  std::atomic<bool> lacks_thread_{false};  // it could not be started
   ThreadMutex mutex_;
   StoppableCondition changed_;
   std::deque<Orphan> orphans_ LEASEHOLD_GUARDED_BY(mutex_);

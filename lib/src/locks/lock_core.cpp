@@ -31,6 +31,7 @@ LockCore::LockCore(std::unique_ptr<LockStore> its_store, RunnerId its_runner,
 
 void LockCore::prepare(bool callbacks) {
   keep_alive.prepare(callbacks);
+  janitor.resume();
   std::call_once(listening_, [this] {
     listener_ = store->listen([this](const LockMessage& message) { hear(message); });
     if (!listener_) waiting_room.hears_nothing();

@@ -21,7 +21,7 @@ constexpr milliseconds round_time{1'000};
 constexpr milliseconds after_end{5};
 
 // However many lines there are, each is watched after so many seconds, more or less.
-constexpr double most_turns = 60;
+constexpr double most_turns = 120;
 
 constexpr std::uint32_t ask_again = 1;
 
@@ -199,7 +199,8 @@ void WaitingRoom::learn(const std::vector<LineWatch>& watched, TimePoint asked_a
       line.seats.splice(line.seats.end(), line.seats, asked.entry_);
       if (asked.stands_in_line_) wake_those_who_must_ask(line, asked, watch.found);
     }
-    line.watch_at = next_watch_of(line, asked_at);
+    // Somebody may have noted an earlier end meanwhile.
+    line.watch_at = std::min(line.watch_at, next_watch_of(line, asked_at));
     if (watch.look_in < milliseconds{0}) continue;
     line.watch_at = std::min(line.watch_at, asked_at + watch.look_in + after_end);
   }

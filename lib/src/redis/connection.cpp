@@ -128,7 +128,7 @@ void Connection::connect() {
   try {
     reader_.reset(redisReaderCreate());
     if (!reader_) fail("out of memory");
-    limit_arrays(*reader_);
+    limit_arrays(*reader_, array_limits_);
     incomplete_bytes_ = 0;
     socket_ = connector_.connect(deadline);
     receive_timeout_ = milliseconds{0};
@@ -231,7 +231,7 @@ std::optional<RedisReply> Connection::parse() {
     throw Broken{std::string("not a Redis reply: ") + reader_->errstr};
   }
   if (raw == nullptr) return std::nullopt;
-  incomplete_bytes_ = 0;
+  incomplete_bytes_ = array_limits_.elements = 0;
   const std::unique_ptr<void, void (*)(void*)> owned(raw, freeReplyObject);
   return convert(*static_cast<redisReply*>(raw));
 }

@@ -11,8 +11,15 @@
 #include "redis/socket.hpp"
 
 struct redisReader;
+struct redisReplyObjectFunctions;
 
 namespace leasehold::inline v0::redis {
+
+/// What a reader needs to stay within the limits of reply_limits.hpp.
+struct ArrayLimits {
+  redisReplyObjectFunctions* of_hiredis = nullptr;
+  std::size_t elements = 0;  ///< of the reply that is being read
+};
 
 /// One connection to Redis, and the only user of hiredis (0.14 and 1.x), which reads the replies.
 /// Not thread-safe.
@@ -79,7 +86,8 @@ class Connection {
   Socket socket_;
   std::unique_ptr<redisReader, FreeReader> reader_;
   std::chrono::milliseconds receive_timeout_{0};  // that the socket has now
-  std::size_t incomplete_bytes_ = 0;              // that came in since the last complete reply
+  ArrayLimits array_limits_;
+  std::size_t incomplete_bytes_ = 0;  // that came in since the last complete reply
   std::string connected_at_;
   bool to_replica_ = false;
 };

@@ -325,6 +325,7 @@ steady_clock::duration SharedConnection::ensure_connected() {
   if (now < next_attempt_) return {};
   try {
     connection_.connect();
+    wants_to_move_ = false;
     backoff_.reset();
     next_attempt_ = {};
   } catch (const ServerRefused& error) {

@@ -76,6 +76,11 @@ struct Connector::Lookup {
   std::optional<Answer> answer LEASEHOLD_GUARDED_BY(mutex);
 };
 
+bool Connector::has_answer(Lookup& lookup) {
+  const ThreadLock lock(lookup.mutex);
+  return lookup.answer.has_value();
+}
+
 Connector::Answer Connector::look_up(const RedisUri& uri, int flags) {
   addrinfo wanted{};
   wanted.ai_socktype = SOCK_STREAM;
@@ -96,6 +101,7 @@ Connector::Answer Connector::look_up(const RedisUri& uri, int flags) {
 
 std::vector<Connector::Address> Connector::addresses(Deadline deadline) {
   if (!uri_.socket.empty()) return {unix_address(uri_.socket)};
+  if (lookup_ && has_answer(*lookup_)) lookup_.reset();  // it came too late, and may be old by now
   if (!lookup_) {
     Answer numeric = look_up(uri_, AI_NUMERICHOST);  // which asks nobody
     if (numeric.error == 0) return std::move(numeric.found);

@@ -51,6 +51,7 @@ class Connector {
   struct Lookup;
 
   std::vector<Address> addresses(Deadline deadline);
+  static bool has_answer(Lookup& lookup);
   static Answer look_up(const RedisUri& uri, int flags);
   static Socket connect_to(const Address& address, Deadline deadline);
 

@@ -39,7 +39,9 @@ Subscription::Subscription(RedisUri uri, milliseconds connect_timeout, std::stri
       moves_(std::move(moves)),
       connection_(std::move(uri), connect_timeout),
       wake_fd_(eventfd(0, EFD_CLOEXEC)) {
-  if (wake_fd_ < 0) throw std::system_error(errno, std::generic_category(), "eventfd");
+  if (wake_fd_ < 0) {
+    throw Unavailable(where_ + ": cannot listen: " + std::generic_category().message(errno));
+  }
   try {
     thread_ =
         start_thread("that listens to Redis", [this](const std::stop_token& stop) { run(stop); });
@@ -68,7 +70,7 @@ void Subscription::run(const std::stop_token& stop) {
         listen(stop, moves);
       }
     } catch (const Connection::Broken&) {
-    } catch (const Error&) {
+    } catch (const std::exception&) {
       // Callers of commands get the error; here it is enough to try again.
     }
     connection_.close();

@@ -9,14 +9,14 @@
 
 namespace leasehold::inline v0 {
 
-/// Starts a thread. Throws Unavailable if the system has none left; `what_for` says what cannot be
-/// done then.
+/// Starts a thread. Throws Unavailable if the system has none left; `which` says which one it would
+/// have been.
 template <class Thread = std::jthread, class... Arguments>
-Thread start_thread(const char* what_for, Arguments&&... arguments) {
+Thread start_thread(const char* which, Arguments&&... arguments) {
   try {
     return Thread(std::forward<Arguments>(arguments)...);
   } catch (const std::system_error& error) {
-    throw Unavailable(std::string("cannot start a thread ") + what_for + ": " +
+    throw Unavailable(std::string("cannot start a thread ") + which + ": " +
                       error.code().message());
   }
 }
