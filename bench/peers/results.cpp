@@ -1,4 +1,5 @@
 #include "peers/results.hpp"
+#include "duel.hpp"
 
 #include <algorithm>
 #include <array>
@@ -10,12 +11,6 @@
 
 namespace leasehold::bench {
 namespace {
-
-double median(std::vector<double> values) {
-  std::sort(values.begin(), values.end());
-  const std::size_t half = values.size() / 2;
-  return values.size() % 2 == 1 ? values[half] : (values[half - 1] + values[half]) / 2;
-}
 
 struct Range {
   double least;
