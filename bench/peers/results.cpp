@@ -1,5 +1,4 @@
 #include "peers/results.hpp"
-#include "duel.hpp"
 
 #include <algorithm>
 #include <array>
@@ -8,6 +7,8 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <stdexcept>
+
+#include "duel.hpp"
 
 namespace leasehold::bench {
 namespace {
