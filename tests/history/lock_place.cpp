@@ -159,9 +159,10 @@ std::vector<std::string> RedisPlace::renewed_holders() const {
     if (reply.elements.size() != 2) continue;
     const std::string& value = reply.elements[0].string;
     const auto linger = value.find("\"linger\":");
-    // The record has the token from its first heartbeat on.
-    if (value.size() < 33 || value[32] != '=' || linger == std::string::npos ||
-        value.find("\"token\":") == std::string::npos) {
+    // The record has the token from its first heartbeat on. (A lock of readers or permits has one
+    // too, but no owner.)
+    if (value.size() < 33 || value.starts_with(std::string(32, '0')) || value[32] != '=' ||
+        linger == std::string::npos || value.find("\"token\":") == std::string::npos) {
       continue;
     }
     if (reply.elements[1].integer > std::stoll(value.substr(linger + 9))) {
