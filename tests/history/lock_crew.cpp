@@ -20,8 +20,8 @@ using std::chrono::seconds;
 constexpr const char* program = LEASEHOLD_TEST_PROGRAMS "/lock_history_program";
 
 // Of the processes of a crowd.
-constexpr std::size_t clients = 5;
-constexpr std::size_t threads = 20;
+constexpr std::size_t clients_of_one = 5;
+constexpr std::size_t threads_of_client = 20;
 
 std::size_t waiters_in_line(LockClient& client) {
   try {
@@ -83,12 +83,13 @@ Fault LockCrew::crowd_fault(std::size_t waiters) {
 
 void LockCrew::kill_a_crowd(std::size_t waiters) {
   std::vector<Member> crowd;
-  for (std::size_t gathered = 0; gathered < waiters; gathered += clients * threads) {
+  for (std::size_t gathered = 0; gathered < waiters;
+       gathered += clients_of_one * threads_of_client) {
     const std::string name = prefix_ + "crowd" + std::to_string(++started_);
-    crowd.push_back(
-        {name, std::make_unique<Process>(std::vector<std::string>{
-                   program, place_.uri(), history_.string(), name, std::to_string(random_()),
-                   std::to_string(threads), to_string(bug_), std::to_string(clients)})});
+    crowd.push_back({name, std::make_unique<Process>(std::vector<std::string>{
+                               program, place_.uri(), history_.string(), name,
+                               std::to_string(random_()), std::to_string(threads_of_client),
+                               to_string(bug_), std::to_string(clients_of_one)})});
   }
   LockClient client{place_.uri(), as_new_runner()};
   // Some are between two turns at every moment.
