@@ -1,6 +1,9 @@
 // A hostile server on the connection of a subscription, whose thread nobody else looks after.
 #include <spdlog/logger.h>
 
+#include <atomic>
+#include <memory>
+
 #include "locks/lock_message.hpp"
 #include "redis/subscription.hpp"
 #include "tests/fuzz/fuzz.hpp"
@@ -19,7 +22,8 @@ void check(std::string_view bytes) {
                                          "channel",
                                          [](std::string_view text) { parse_lock_message(text); },
                                          [] {},
-                                         no_log};
+                                         no_log,
+                                         std::make_shared<std::atomic<unsigned>>(0)};
   server.wait_until_client_left();
 }
 
