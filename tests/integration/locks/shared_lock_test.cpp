@@ -172,8 +172,8 @@ TEST_P(SharedLockProcessTest, CrashedReaderDoesNotLiveOnBecauseOthersRenew) {
     const auto before = events->count(LockEventType::heartbeat);
     const Lock survivor = lock.read({.ttl = 1'500ms}).value();
     ASSERT_TRUE(events->wait_for(LockEventType::heartbeat, before + 3));
-    // A heartbeat would move it by 500 ms or more. The time of day by which it is shown may be adjusted
-    // a little meanwhile.
+    // A heartbeat would move it by 500 ms or more. The time of day by which it is shown may be
+    // adjusted a little meanwhile.
     EXPECT_LE(lease_end().value_or(end), end + 100ms) << "somebody else's heartbeat prolonged it";
     EXPECT_TRUE(eventually([&] { return holders() == 1; }, patience));
     EXPECT_TRUE(survivor.valid());
