@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <optional>
+#include <utility>
 
 #include "tests/support/family_process.hpp"
 #include "tests/support/fault_proxy.hpp"
@@ -159,11 +160,18 @@ TEST_P(SharedLockProcessTest, CrashedReaderDoesNotLiveOnBecauseOthersRenew) {
     FamilyProcess crashing{store, name, 4s, "read"};
     crashing.held();
     crashing.kill();
-    const auto lease_end = [&]() -> std::optional<std::chrono::system_clock::time_point> {
+    // Not by the time of day, which may be adjusted meanwhile. It ends no earlier than the first
+    // and no later than the second.
+    using Steady = std::chrono::steady_clock;
+    const auto lease_end =
+        [&]() -> std::optional<std::pair<Steady::time_point, Steady::time_point>> {
+      const auto asked = Steady::now();
       const auto record = other.status(name);
+      const auto answered = Steady::now();
       if (!record) return std::nullopt;
       for (const LockRecord& holder : record->holders) {
-        if (holder.pid == crashing.pid()) return holder.heartbeat_at + holder.ttl;
+        if (holder.pid != crashing.pid()) continue;
+        return std::pair{asked + holder.remaining, answered + holder.remaining};
       }
       return std::nullopt;
     };
@@ -172,9 +180,9 @@ TEST_P(SharedLockProcessTest, CrashedReaderDoesNotLiveOnBecauseOthersRenew) {
     const auto before = events->count(LockEventType::heartbeat);
     const Lock survivor = lock.read({.ttl = 1'500ms}).value();
     ASSERT_TRUE(events->wait_for(LockEventType::heartbeat, before + 3));
-    // A heartbeat would move it by 500 ms or more. The time of day by which it is shown may be
-    // adjusted a little meanwhile.
-    EXPECT_LE(lease_end().value_or(end), end + 100ms) << "somebody else's heartbeat prolonged it";
+    // Shown in whole milliseconds.
+    EXPECT_LE(lease_end().value_or(end).first, end.second + 5ms)
+        << "somebody else's heartbeat prolonged it";
     EXPECT_TRUE(eventually([&] { return holders() == 1; }, patience));
     EXPECT_TRUE(survivor.valid());
     EXPECT_FALSE(theirs.write(fail_fast()));
