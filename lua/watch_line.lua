@@ -18,7 +18,10 @@ local owner, client = ARGV[1], ARGV[2]
 even_if_full()
 local was_seen = redis.call('ZSCORE', seen, client)
 if show(client) > 1 then
-  redis.call('ZREMRANGEBYSCORE', seen, '-inf', now - time_to_show)
+  local dead = redis.call('ZRANGEBYSCORE', seen, '-inf', now - time_to_show, 'LIMIT', 0, most_at_once)
+  if dead[1] then
+    redis.call('ZREM', seen, unpack(dead))
+  end
 end
 advance(settle())
 keep_line()

@@ -23,7 +23,7 @@ local lock, fence, line, book, holders, seen = unpack(KEYS)
 -- The first two are those of lib/src/locks/line_rules.hpp, which explains them. Times are in ms.
 local time_to_show = 2000
 local overtake = 8.001
-local most_at_once = 50      -- waiters or holders that one call removes; the next call goes on
+local most_at_once = 25      -- waiters, holders or clients that one call removes; the next goes on
 local idle_time = 600000     -- after this the keys of an abandoned line expire
 local nobody = string.rep('0', 32)
 local evicted = 0            -- number of waiters that this call has passed over

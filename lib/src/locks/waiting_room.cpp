@@ -3,6 +3,7 @@
 #include <spdlog/logger.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "leasehold/errors.hpp"
 #include "support/random.hpp"
@@ -18,7 +19,7 @@ namespace {
 constexpr milliseconds round_time{1'000};
 
 // A line is watched a little after the grant should have ended, because the store's clock decides.
-constexpr milliseconds after_end{5};
+constexpr milliseconds after_end{2};
 
 // However many lines there are, each is watched after so many seconds, more or less.
 constexpr double most_turns = 120;
@@ -49,7 +50,8 @@ void WaitingRoom::Seat::note_line(std::optional<TimePoint> end, bool alone, Time
   set_alone(line, alone, asked_at);
   TimePoint watch_at = room_.next_watch_of(line, steady_clock::now());
   if (end) watch_at = std::min(watch_at, *end + after_end);
-  if (watch_at >= line.watch_at) return;
+  const bool first_answer = !std::exchange(line.answered, true);  // which is as good as a look
+  if (watch_at >= line.watch_at && !first_answer) return;
   line.watch_at = watch_at;
   room_.changed_.notify_one();
 }

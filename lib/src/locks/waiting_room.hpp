@@ -84,6 +84,7 @@ class WaitingRoom {
     std::list<Seat*> seats;  // the one that was seen in line longest ago is first
     bool alone = false;      // no other client waits there
     TimePoint crowded_at{};  // when a message said so; an answer from before may come after it
+    bool answered = false;   // the store has said how the line stands
     TimePoint watch_at;
   };
 
