@@ -84,6 +84,45 @@ TEST(RedisUriTest, UnixSocketTakesDatabaseAndCredentials) {
   EXPECT_EQ(full.display(), "redis+unix:///run/redis.sock?db=3");
 }
 
+TEST(RedisUriTest, TlsTakesOptionsFromTheUriFirst) {
+  EXPECT_FALSE(redis::RedisUri::parse("redis://h").tls);
+  const auto uri = redis::RedisUri::parse("rediss://h:1/2?ca=/etc/a%20ca.pem&verify=none",
+                                          {.ca = "/other", .server_name = "redis.example"});
+  ASSERT_TRUE(uri.tls);
+  EXPECT_EQ(uri.tls->ca, "/etc/a ca.pem");
+  EXPECT_EQ(uri.tls->server_name, "redis.example");
+  EXPECT_EQ(uri.tls->verify, RedisTls::Verify::none);
+  EXPECT_EQ(uri.database, 2);
+  EXPECT_EQ(uri.display(), "rediss://h:1/2");
+}
+
+TEST(RedisUriTest, SentinelsAreListed) {
+  const auto uri = redis::RedisUri::parse(
+      "redis+sentinel://app:secret@a,b:1,[::1]:2/pay/3?sentinel_user=s&sentinel_password=p%26q");
+  EXPECT_EQ(uri.topology, redis::RedisUri::Topology::sentinel);
+  const std::vector<redis::RedisUri::Address> sentinels{{"a", 26379}, {"b", 1}, {"::1", 2}};
+  EXPECT_EQ(uri.seeds, sentinels);
+  EXPECT_EQ(uri.service, "pay");
+  EXPECT_EQ(uri.database, 3);
+  EXPECT_EQ(uri.display(), "redis+sentinel://a:26379,b:1,[::1]:2/pay/3");
+
+  const auto server = uri.at({"primary", 6380});
+  EXPECT_EQ(server.display(), "redis://primary:6380/3");
+  EXPECT_EQ(server.password, "secret");
+  const auto sentinel = uri.sentinel_at(uri.seeds[1]);
+  EXPECT_EQ(sentinel.display(), "redis://b:1");
+  EXPECT_EQ(sentinel.user, "s");
+  EXPECT_EQ(sentinel.password, "p&q");
+}
+
+TEST(RedisUriTest, NodesOfAClusterAreListed) {
+  const auto uri = redis::RedisUri::parse("rediss+cluster://:secret@a,b:7001/0");
+  EXPECT_EQ(uri.topology, redis::RedisUri::Topology::cluster);
+  EXPECT_TRUE(uri.tls);
+  EXPECT_EQ(uri.password, "secret");
+  EXPECT_EQ(uri.display(), "rediss+cluster://a:6379,b:7001");
+}
+
 TEST(RedisUriTest, DisplayLeavesCredentialsOut) {
   EXPECT_EQ(redis::RedisUri::parse("redis://app:secret@h/2").display(), "redis://h:6379/2");
   EXPECT_EQ(connect_redis("redis://app:secret@h:1")->where(), "redis://h:1");
@@ -99,7 +138,6 @@ TEST(RedisUriTest, MessageNamesThePartThatIsWrong) {
       {"", "scheme is missing"},
       {"127.0.0.1:6379", "scheme is missing"},
       {"http://h", "scheme \"http\""},
-      {"rediss://h", "TLS"},
       {"redis://", "host is missing"},
       {"redis://:6379", "host is missing"},
       {"redis:///3", "host is missing"},
@@ -107,7 +145,19 @@ TEST(RedisUriTest, MessageNamesThePartThatIsWrong) {
       {"redis://[::1", "closing ]"},
       {"redis://[::1]x", "\"x\" after ]"},
       {"redis://a b", "host \"a b\""},
-      {"redis://h?db=1", "host \"h?db=1\""},
+      {"redis://h?db=1", "unknown option \"db\" after ?, this kind of URI has none"},
+      {"rediss://h?secure=1", "unknown option \"secure\" after ?, allowed are ca=, cert=, key="},
+      {"rediss://h?ca", "unknown option after ?"},
+      {"rediss://h?verify=maybe", "verify=maybe is unknown, allowed are full and none"},
+      {"redis+sentinel://h", "service, the sentinels' name for it, is missing"},
+      {"redis+sentinel://h/", "service, the sentinels' name for it, is missing"},
+      {"redis+sentinel://h,/s", "host is missing"},
+      {"redis+sentinel://h:1,h:x/s", "the port of host \"h\""},
+      {"redis+sentinel://h/s/x", "database \"x\""},
+      {"redis+sentinel://h/s?ca=/x", "unknown option \"ca\""},
+      {"redis+sentinel://h/s?sentinel_user=u", "sentinel_user needs a sentinel_password"},
+      {"redis+cluster://", "host is missing"},
+      {"redis+cluster://h/1", "a cluster has only 0"},
       {std::string("redis://a\0b", 11), "host \"a\\x00b\""},
       {"redis://[[::1]", "host \"[::1\""},
       {"redis://a]", "host \"a]\""},
@@ -129,7 +179,7 @@ TEST(RedisUriTest, MessageNamesThePartThatIsWrong) {
       {"redis+unix://", "path of the socket is missing"},
       {"redis+unix://?db=1", "path of the socket is missing"},
       {"redis+unix://run/s", "does not begin with /"},
-      {"redis+unix:///s?database=1", "unknown option \"database=1\""},
+      {"redis+unix:///s?database=1", "unknown option \"database\""},
       {"redis+unix:///s?db=", "database \"\""},
       {std::string("redis+unix:///s\0x", 17), "control character"},
       {"redis+unix:///" + std::string(107, 'x'), "longer than 107 bytes"},
@@ -163,7 +213,12 @@ TEST(RedisUriTest, PasswordIsInNoMessage) {
            "app:hunter2@h:6379",
            "app:hunter2@redis://h",
            "http://app:hunter2@h",
-           "rediss://app:hunter2@h",
+           "rediss://app:hunter2@h:x",
+           "rediss://app:hunter2@h?x=hunter2",
+           "redis://app:1?hunter2",
+           "redis+sentinel://h/s?sentinel_pasword=hunter2",
+           "redis+sentinel://app:hunter2@h,h2",
+           "redis+cluster://app:hunter2@h/1",
        }) {
     const std::string message = refusal_of(uri);
     EXPECT_FALSE(contains(message, "hunter2")) << uri << ": " << message;

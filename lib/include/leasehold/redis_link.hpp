@@ -3,6 +3,7 @@
 #include <array>
 #include <chrono>
 #include <cstddef>
+#include <filesystem>
 #include <functional>
 #include <memory>
 #include <span>
@@ -78,6 +79,28 @@ class LEASEHOLD_API RedisLink {
   virtual std::string where() const = 0;
 };
 
+/// For URIs that begin with `rediss`.
+struct RedisTls {
+  enum class Verify {
+    full,  ///< the server's certificate must be valid and issued for its name
+    none,  ///< any certificate will do; whoever sits in between can then read and change everything
+  };
+
+  /// The certificates to trust: a PEM file, or a directory with files named by hash. Default: those
+  /// of the system.
+  std::filesystem::path ca;
+
+  /// The certificate of this client and its key, PEM files. Default: none. Both or neither.
+  std::filesystem::path certificate;
+  std::filesystem::path key;
+
+  /// The name that the server's certificate must have, which is also sent to the server. Default:
+  /// the host in the URI, or the one that a sentinel or the cluster names.
+  std::string server_name;
+
+  Verify verify = Verify::full;
+};
+
 struct RedisOptions {
   /// How long to wait for a connection to be made, from looking up the name of the server to its
   /// first answer. Default 2 s.
@@ -90,10 +113,20 @@ struct RedisOptions {
   /// pipelined, so one connection is nearly always best; more only help when a single core can no
   /// longer parse the replies. Default 1.
   std::size_t connections = 1;
+
+  /// For URIs that begin with `rediss`. What the URI itself says takes precedence.
+  RedisTls tls;
 };
 
-/// Connects to `redis://[user:password@]host[:port][/db]`, `redis://:password@host` or
-/// `redis+unix:///path/to/socket[?db=n]` (user and password are percent-decoded).
+/// Connects to
+/// - `redis://[user:password@]host[:port][/db]`, or `redis://:password@host` without a user
+/// - `redis+unix:///path/to/socket[?db=n]`
+/// - `redis+sentinel://[user:password@]host[:port],…/service[/db]`: the primary that the sentinels
+///   at these addresses name; `?sentinel_password=…` and `sentinel_user=…` are for themselves
+/// - `rediss://` and `rediss+sentinel://`: the same with TLS. `?ca=`, `cert=`, `key=`,
+///   `server_name=` and `verify=none` are the members of RedisTls.
+///
+/// Users, passwords and options are percent-decoded.
 ///
 /// The first command makes the connection, not this call. A lost connection is made again by
 /// itself. Throws InvalidArgument, which names the part of the URI that is wrong.

@@ -1,5 +1,7 @@
 #include "redis/redis_uri.hpp"
 
+#include <algorithm>
+#include <array>
 #include <charconv>
 #include <optional>
 
@@ -10,7 +12,13 @@ namespace leasehold::inline v0::redis {
 namespace {
 
 constexpr std::string_view expected =
-    "expected redis://[user:password@]host[:port][/db] or redis+unix:///path[?db=n]";
+    "expected redis://[user:password@]host[:port][/db], redis+unix:///path[?db=n], "
+    "redis+sentinel://[user:password@]host[:port][,host[:port]...]/service[/db] or "
+    "redis+cluster://[user:password@]host[:port][,host[:port]...]; with TLS rediss://, "
+    "rediss+sentinel:// or rediss+cluster://";
+
+constexpr int sentinel_port = 26'379;
+constexpr std::size_t most_seeds = 100;
 
 [[noreturn]] void refuse(const std::string& what) {
   throw InvalidArgument("Redis URI: " + what + "; " + std::string(expected));
@@ -64,42 +72,44 @@ void parse_credentials(std::string_view text, RedisUri& uri) {
 /// In redis://user:password, where @host was forgotten, the password stands in place of the port.
 /// So only digits that are no longer than a port are shown; a port in range is shown everywhere
 /// anyway.
-std::string shown_port(std::string_view port, const RedisUri& uri) {
+std::string shown_port(std::string_view port, const std::string& host, const RedisUri& uri) {
   constexpr std::size_t longest_port = 5;
   const bool like_a_port =
       port.size() <= longest_port && port.find_first_not_of("0123456789") == std::string_view::npos;
   const bool may_be_secret = uri.password.empty() && !like_a_port;
-  return may_be_secret ? "the port of host " + in_quotes(uri.host) : "port " + in_quotes(port);
+  return may_be_secret ? "the port of host " + in_quotes(host) : "port " + in_quotes(port);
 }
 
-void parse_host_and_port(std::string_view text, RedisUri& uri) {
+RedisUri::Address parse_address(std::string_view text, int default_port, const RedisUri& uri) {
+  RedisUri::Address address{.host = {}, .port = default_port};
   std::string_view port;
   bool has_port = false;
   if (text.starts_with('[')) {  // an IPv6 address
     const auto close = text.find(']');
     if (close == std::string_view::npos) refuse("host " + in_quotes(text) + " has no closing ]");
-    uri.host = text.substr(1, close - 1);
+    address.host = text.substr(1, close - 1);
     const std::string_view rest = text.substr(close + 1);
     if (!rest.empty() && rest.front() != ':') refuse("unexpected " + in_quotes(rest) + " after ]");
     has_port = !rest.empty();
     if (has_port) port = rest.substr(1);
   } else {
     const auto colon = text.find(':');
-    uri.host = text.substr(0, colon);
+    address.host = text.substr(0, colon);
     has_port = colon != std::string_view::npos;
     if (has_port) port = text.substr(colon + 1);
   }
-  if (uri.host.empty()) refuse("the host is missing");
-  for (const char c : uri.host) {
-    if (static_cast<unsigned char>(c) <= ' ' || c == '?' || c == '#' || c == '[' || c == ']') {
-      refuse("host " + in_quotes(uri.host) + " has a character that no host has");
+  if (address.host.empty()) refuse("the host is missing");
+  for (const char c : address.host) {
+    if (static_cast<unsigned char>(c) <= ' ' || c == '#' || c == '[' || c == ']') {
+      refuse("host " + in_quotes(address.host) + " has a character that no host has");
     }
   }
   if (has_port) {
     const auto number = parse_number(port, 1, 65535);
-    if (!number) refuse(shown_port(port, uri) + " is not a number from 1 to 65535");
-    uri.port = *number;
+    if (!number) refuse(shown_port(port, address.host, uri) + " is not a number from 1 to 65535");
+    address.port = *number;
   }
+  return address;
 }
 
 /// Parses what stands before the last @ and returns what follows it.
@@ -110,34 +120,120 @@ std::string_view take_credentials(std::string_view text, RedisUri& uri) {
   return text.substr(at + 1);
 }
 
-RedisUri parse_tcp(std::string_view rest) {
-  RedisUri uri;
-  // The path is looked for after the credentials, because a password may contain a slash.
-  const std::string_view address = take_credentials(rest, uri);
-  const auto slash = address.find('/');
-  parse_host_and_port(address.substr(0, slash), uri);
-  if (slash != std::string_view::npos && slash + 1 < address.size()) {
-    uri.database = parse_database(address.substr(slash + 1));
-  }
-  return uri;
+/// Cuts off what follows the first `mark`, and returns it.
+std::optional<std::string_view> cut_at(std::string_view& text, char mark) {
+  const auto at = text.find(mark);
+  if (at == std::string_view::npos) return std::nullopt;
+  const std::string_view rest = text.substr(at + 1);
+  text = text.substr(0, at);
+  return rest;
 }
 
-RedisUri parse_unix(std::string_view rest) {
-  RedisUri uri;
-  std::string_view path = take_credentials(rest, uri);
-  // The path is not shown: in redis+unix://user:password/path, without the @, it has the password.
-  if (!path.empty() && path.front() != '/' && path.front() != '?') {
-    refuse("the path of the socket does not begin with /");
+void set_tls_option(RedisTls& tls, std::string_view name, std::string value) {
+  if (name == "ca") tls.ca = value;
+  if (name == "cert") tls.certificate = value;
+  if (name == "key") tls.key = value;
+  if (name == "server_name") tls.server_name = value;
+  if (name != "verify") return;
+  if (value != "full" && value != "none") {
+    refuse("verify=" + value + " is unknown, allowed are full and none");
   }
-  const auto question = path.find('?');
-  if (question != std::string_view::npos) {
-    const std::string_view query = path.substr(question + 1);
-    if (!query.starts_with("db="))
-      refuse("unknown option " + in_quotes(query) + ", only db= is known");
-    uri.database = parse_database(query.substr(3));
-    path = path.substr(0, question);
+  tls.verify = value == "none" ? RedisTls::Verify::none : RedisTls::Verify::full;
+}
+
+/// The names of the options that this URI may have.
+std::vector<std::string_view> allowed_options(const RedisUri& uri) {
+  std::vector<std::string_view> names;
+  if (!uri.socket.empty()) names.emplace_back("db");
+  if (uri.topology == RedisUri::Topology::sentinel) {
+    names.insert(names.end(), {"sentinel_user", "sentinel_password"});
   }
+  if (uri.tls) names.insert(names.end(), {"ca", "cert", "key", "server_name", "verify"});
+  return names;
+}
+
+/// Only what looks like a name is shown in messages: a value, or the rest of redis://user:a?b where
+/// @host was forgotten, may be a password.
+std::string shown_option(std::string_view name, bool has_value) {
+  constexpr std::string_view letters = "abcdefghijklmnopqrstuvwxyz_";
+  const bool is_name = has_value && name.find_first_not_of(letters) == std::string_view::npos;
+  return is_name ? "unknown option " + in_quotes(name) + " after ?" : "unknown option after ?";
+}
+
+void parse_option(std::string_view option, RedisUri& uri) {
+  const auto value = cut_at(option, '=');
+  const auto allowed = allowed_options(uri);
+  if (!value || std::find(allowed.begin(), allowed.end(), option) == allowed.end()) {
+    std::string names;
+    for (const std::string_view name : allowed) {
+      names += (names.empty() ? "" : ", ") + std::string(name) + "=";
+    }
+    refuse(shown_option(option, value.has_value()) + ", " +
+           (names.empty() ? "this kind of URI has none" : "allowed are " + names));
+  }
+  const std::string text = percent_decode(*value, std::string(option).c_str());
+  if (option == "db") {
+    uri.database = parse_database(text);
+  } else if (option == "sentinel_user") {
+    uri.sentinel_user = text;
+  } else if (option == "sentinel_password") {
+    uri.sentinel_password = text;
+  } else {
+    set_tls_option(*uri.tls, option, text);
+  }
+}
+
+void parse_options(std::optional<std::string_view> query, RedisUri& uri) {
+  while (query) {
+    std::string_view option = *query;
+    query = cut_at(option, '&');
+    parse_option(option, uri);
+  }
+  if (!uri.sentinel_user.empty() && uri.sentinel_password.empty()) {
+    refuse("sentinel_user needs a sentinel_password");
+  }
+}
+
+void parse_server(std::string_view address, RedisUri& uri) {
+  const auto database = cut_at(address, '/');
+  const auto server = parse_address(address, uri.port, uri);
+  uri.host = server.host;
+  uri.port = server.port;
+  if (database && !database->empty()) uri.database = parse_database(*database);
+}
+
+void parse_seeds(std::string_view list, int default_port, RedisUri& uri) {
+  for (std::optional<std::string_view> rest = list; rest;) {
+    std::string_view address = *rest;
+    rest = cut_at(address, ',');
+    uri.seeds.push_back(parse_address(address, default_port, uri));
+  }
+  if (uri.seeds.size() > most_seeds) {
+    refuse("at most 100 hosts are allowed, got " + std::to_string(uri.seeds.size()));
+  }
+}
+
+void parse_sentinels(std::string_view address, RedisUri& uri) {
+  auto service = cut_at(address, '/');
+  parse_seeds(address, sentinel_port, uri);
+  if (!service || service->empty()) refuse("the service, the sentinels' name for it, is missing");
+  const auto database = cut_at(*service, '/');
+  uri.service = percent_decode(*service, "the service");
+  if (database && !database->empty()) uri.database = parse_database(*database);
+}
+
+void parse_cluster(std::string_view address, RedisUri& uri) {
+  const auto database = cut_at(address, '/');
+  parse_seeds(address, uri.port, uri);
+  if (database && !database->empty() && parse_database(*database) != 0) {
+    refuse("database " + in_quotes(*database) + " cannot be chosen: a cluster has only 0");
+  }
+}
+
+void parse_socket(std::string_view path, RedisUri& uri) {
   if (path.empty()) refuse("the path of the socket is missing");
+  // The path is not shown: in redis+unix://user:password/path, without the @, it has the password.
+  if (path.front() != '/') refuse("the path of the socket does not begin with /");
   for (const char c : path) {  // a zero byte would end the path for the kernel
     if (static_cast<unsigned char>(c) < ' ')
       refuse("the path of the socket has a control character");
@@ -145,30 +241,83 @@ RedisUri parse_unix(std::string_view rest) {
   constexpr std::size_t longest = 107;  // sockaddr_un::sun_path with its terminating zero
   if (path.size() > longest) refuse("socket path " + in_quotes(path) + " is longer than 107 bytes");
   uri.socket = path;
-  return uri;
 }
+
+struct Scheme {
+  std::string_view text;
+  void (*parse)(std::string_view address, RedisUri& uri);
+  RedisUri::Topology topology;
+  bool tls;
+};
+
+constexpr std::array schemes{
+    Scheme{"redis", parse_server, RedisUri::Topology::server, false},
+    Scheme{"rediss", parse_server, RedisUri::Topology::server, true},
+    Scheme{"redis+unix", parse_socket, RedisUri::Topology::server, false},
+    Scheme{"redis+sentinel", parse_sentinels, RedisUri::Topology::sentinel, false},
+    Scheme{"rediss+sentinel", parse_sentinels, RedisUri::Topology::sentinel, true},
+    Scheme{"redis+cluster", parse_cluster, RedisUri::Topology::cluster, false},
+    Scheme{"rediss+cluster", parse_cluster, RedisUri::Topology::cluster, true},
+};
 
 }  // namespace
 
-RedisUri RedisUri::parse(std::string_view uri) {
-  constexpr std::string_view tcp = "redis://";
-  constexpr std::string_view unix_socket = "redis+unix://";
-  if (uri.starts_with(tcp)) return parse_tcp(uri.substr(tcp.size()));
-  if (uri.starts_with(unix_socket)) return parse_unix(uri.substr(unix_socket.size()));
-  if (uri.starts_with("rediss://")) refuse("TLS (rediss://) is not supported yet");
+RedisUri RedisUri::parse(std::string_view uri, const RedisTls& tls) {
   // Only what can be a scheme is shown, because anything else may contain a password.
   const auto scheme_end = uri.find("://");
   if (scheme_end == std::string_view::npos || scheme_end > uri.find_first_of(":@/")) {
     refuse("the scheme is missing");
   }
-  refuse("unknown scheme " + in_quotes(uri.substr(0, scheme_end)));
+  const std::string_view name = uri.substr(0, scheme_end);
+  const auto* const scheme = std::find_if(schemes.begin(), schemes.end(),
+                                          [&](const Scheme& each) { return each.text == name; });
+  if (scheme == schemes.end()) refuse("unknown scheme " + in_quotes(name));
+  RedisUri parsed;
+  parsed.topology = scheme->topology;
+  if (scheme->tls) parsed.tls = tls;
+  // The path is looked for after the credentials, because a password may contain a slash.
+  std::string_view address = take_credentials(uri.substr(scheme_end + 3), parsed);
+  const auto query = cut_at(address, '?');
+  scheme->parse(address, parsed);
+  parse_options(query, parsed);
+  return parsed;
+}
+
+RedisUri RedisUri::at(const Address& address) const {
+  RedisUri one = *this;
+  one.topology = Topology::server;
+  one.seeds.clear();
+  one.host = address.host;
+  one.port = address.port;
+  return one;
+}
+
+RedisUri RedisUri::sentinel_at(const Address& address) const {
+  RedisUri one = at(address);
+  one.user = sentinel_user;
+  one.password = sentinel_password;
+  one.database = 0;
+  return one;
+}
+
+std::string to_text(const RedisUri::Address& address) {
+  const std::string host =
+      address.host.find(':') == std::string::npos ? address.host : "[" + address.host + "]";
+  return host + ":" + std::to_string(address.port);
 }
 
 std::string RedisUri::display() const {
   const std::string db = std::to_string(database);
   if (!socket.empty()) return "redis+unix://" + socket + (database ? "?db=" + db : "");
-  const std::string shown = host.find(':') == std::string::npos ? host : "[" + host + "]";
-  return "redis://" + shown + ":" + std::to_string(port) + (database ? "/" + db : "");
+  std::string text = tls ? "rediss" : "redis";
+  if (topology == Topology::server) {
+    text += "://" + to_text({host, port});
+  } else {
+    text += topology == Topology::sentinel ? "+sentinel://" : "+cluster://";
+    for (const Address& seed : seeds) text += (&seed == &seeds.front() ? "" : ",") + to_text(seed);
+    if (!service.empty()) text += "/" + service;
+  }
+  return text + (database ? "/" + db : "");
 }
 
 }  // namespace leasehold::inline v0::redis
