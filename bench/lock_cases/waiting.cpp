@@ -114,7 +114,7 @@ Result handover_latency(LockBench& bench, const std::string& name) {
 Result idle_waiters(LockBench& bench, const std::string& name, std::size_t locks) {
   bench.progress.show(name + ": one process");
   const milliseconds watch = std::max(bench.options.time / 2, milliseconds{2'000});
-  // A client that waits alone in a hundred lines looks at each of them after 50 to 150 seconds.
+  // A client that waits alone in a hundred lines looks at each of them after 100 to 200 seconds.
   const bool seldom = locks > 1 && !bench.options.quick;
   const double one_process =
       idle_cost(bench, {.locks = locks}, seldom ? std::max(watch, milliseconds{300'000}) : watch);

@@ -1,7 +1,6 @@
 // A hostile server on the connection of a subscription, whose thread nobody else looks after.
 #include <spdlog/logger.h>
 
-#include <atomic>
 #include <memory>
 
 #include "locks/lock_message.hpp"
@@ -17,13 +16,10 @@ void check(std::string_view bytes) {
   static const auto no_log = std::make_shared<spdlog::logger>("none");
   static testing::HostileServer server;
   server.say(testing::HostileServer::good_greeting + std::string(bytes));
-  const redis::Subscription subscription{redis::RedisUri::parse(server.uri()),
-                                         std::chrono::milliseconds{1'000},
-                                         "channel",
-                                         [](std::string_view text) { parse_lock_message(text); },
-                                         [] {},
-                                         no_log,
-                                         std::make_shared<std::atomic<unsigned>>(0)};
+  const redis::Subscription subscription{
+      std::make_shared<redis::Destination>(redis::RedisUri::parse(server.uri()),
+                                           std::chrono::milliseconds{1'000}),
+      "channel", [](std::string_view text) { parse_lock_message(text); }, [] {}, no_log};
   server.wait_until_client_left();
 }
 

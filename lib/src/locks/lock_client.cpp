@@ -23,11 +23,6 @@ std::string unknown_scheme(std::string_view uri) {
   return has_scheme ? "unknown scheme " + in_quotes(uri.substr(0, end)) : "the scheme is missing";
 }
 
-RedisOptions for_renewals(RedisOptions options) {
-  options.connections = 1;
-  return options;
-}
-
 std::unique_ptr<LockStore> redis_store(std::shared_ptr<RedisLink> link,
                                        std::shared_ptr<RedisLink> renewal_link,
                                        const RunnerId& runner, const LockClientOptions& options) {
@@ -52,8 +47,8 @@ std::unique_ptr<LockStore> open_store(std::string_view uri, const RunnerId& runn
                           std::string(sqlite::sqlite_uri_forms));
   }
   const auto logger = options.logger ? options.logger : default_logger();
-  return redis_store(redis::connect(uri, options.redis, logger),
-                     redis::connect(uri, for_renewals(options.redis), logger), runner, options);
+  auto links = redis::connect_pair(uri, options.redis, logger);
+  return redis_store(std::move(links.commands), std::move(links.renewals), runner, options);
 }
 
 template <class MakeStore>

@@ -157,13 +157,13 @@ void WaitingRoom::set_alone(Line& line, bool alone, TimePoint asked_at) {
 }
 
 /// When to watch a line again that is watched now. Those in which nobody else waits come in turn,
-/// so that all of them together cost one look a second.
+/// so that all of them together cost less than one look a second.
 WaitingRoom::TimePoint WaitingRoom::next_watch_of(const Line& line, TimePoint now) const {
   if (!hears_ || !line.alone || lines_.size() == 1) return now + round_time;
   // The keys of a line live for ten minutes after each look.
   const auto turns = std::min(static_cast<double>(lines_.size()), most_turns);
-  return now + std::chrono::duration_cast<milliseconds>(
-                   round_time * std::max(1.0, turns * (0.5 + random_share())));
+  return now +
+         std::chrono::duration_cast<milliseconds>(round_time * (turns * (1.0 + random_share())));
 }
 
 std::vector<LineWatch> WaitingRoom::choose_lines(TimePoint now) {

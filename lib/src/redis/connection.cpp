@@ -102,8 +102,8 @@ void Connection::FreeReader::operator()(redisReader* reader) const noexcept {
   redisReaderFree(reader);
 }
 
-Connection::Connection(RedisUri uri, milliseconds connect_timeout)
-    : uri_(std::move(uri)), connector_(uri_), connect_timeout_(connect_timeout) {}
+Connection::Connection(std::shared_ptr<Destination> destination)
+    : destination_(std::move(destination)), uri_(destination_->uri()) {}
 
 Connection::~Connection() = default;
 
@@ -120,19 +120,25 @@ void Connection::abandon() noexcept {
 }
 
 void Connection::connect() {
-  const Deadline deadline = steady_clock::now() + connect_timeout_;
-  const auto fail = [this](const std::string& why) -> void {
+  const Deadline deadline = steady_clock::now() + destination_->connect_timeout();
+  moves_ = destination_->moves();  // before asking where to go
+  const auto moved = [this] {
+    return destination_->has_sentinels() && destination_->moves() != moves_;
+  };
+  const auto fail = [&](const std::string& why) -> void {
     close();
-    throw Unavailable(uri_.display() + ": cannot connect: " + why);
+    throw Unavailable(uri_.display() + ": cannot connect: " +
+                      (moved() ? "another server is the primary by now" : why));
   };
   try {
+    uri_ = destination_->find_server(deadline);
     reader_.reset(redisReaderCreate());
     if (!reader_) fail("out of memory");
     limit_arrays(*reader_, array_limits_);
     incomplete_bytes_ = 0;
-    socket_ = connector_.connect(deadline);
+    socket_ = connector_.connect(uri_, deadline, moved);
     receive_timeout_ = milliseconds{0};
-    greet(deadline);
+    greet(deadline, moved);
   } catch (const Broken& broken) {
     fail(broken.why);
   } catch (const Error&) {
@@ -143,7 +149,7 @@ void Connection::connect() {
   }
 }
 
-void Connection::greet(Deadline deadline) {
+void Connection::greet(Deadline deadline, const std::function<bool()>& give_up) {
   std::string bytes;
   const auto ask = [&](std::initializer_list<std::string_view> words) {
     encode({words.begin(), words.size()}, bytes);
@@ -154,17 +160,27 @@ void Connection::greet(Deadline deadline) {
     ask({"AUTH", uri_.password});
   }
   const std::string database = std::to_string(uri_.database);
-  // Sent even without a password or a database: only an answer proves that there is a Redis at the
-  // other end, and that it lets us in.
-  ask({"SELECT", database});
-  ask({"TIME"});
-  ask({"ROLE"});
+  if (uri_.is_sentinel) {
+    ask({"PING"});
+  } else {
+    // Sent even without a password or a database: only an answer proves that there is a Redis at
+    // the other end, and that it lets us in.
+    ask({"SELECT", database});
+    ask({"TIME"});
+    ask({"ROLE"});
+  }
   if (send(bytes, deadline) != bytes.size()) throw Broken{"connection closed by the server"};
+  await_event(socket_.fd(), POLLIN, deadline, give_up);
+  if (give_up()) throw Broken{""};
   if (!uri_.password.empty()) check_let_in(receive(deadline));
   checked(receive(deadline), uri_.display());
+  if (uri_.is_sentinel) return;
   connected_at_ = to_digits(receive(deadline));
   const RedisReply role = receive(deadline);
   to_replica_ = !role.elements.empty() && role.elements[0].text == "slave";
+  if (to_replica_ && destination_->has_sentinels()) {
+    throw explain("READONLY the sentinels name it, but it is not the primary yet", uri_.display());
+  }
 }
 
 void Connection::check_let_in(RedisReply&& reply) const {

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "leasehold/redis_link.hpp"
-#include "redis/redis_uri.hpp"
+#include "redis/destination.hpp"
 #include "redis/socket.hpp"
 
 struct redisReader;
@@ -32,12 +32,13 @@ class Connection {
     std::string why;
   };
 
-  Connection(RedisUri uri, std::chrono::milliseconds connect_timeout);
+  explicit Connection(std::shared_ptr<Destination> destination);
   ~Connection();
 
   bool open() const noexcept { return socket_.open(); }
 
-  /// Connects, authenticates and selects the database, all within the time-out.
+  /// Connects to the server that the destination names now, authenticates and selects the
+  /// database, all within the time-out. Gives up soon if there is another primary meanwhile.
   /// Throws Unavailable or ServerRefused.
   void connect();
 
@@ -45,6 +46,8 @@ class Connection {
   std::string_view connected_at() const noexcept { return connected_at_; }
   /// Whether the server was a replica then. If it is none any more, another connection will tell.
   bool to_replica() const noexcept { return to_replica_; }
+  /// Destination::moves() then.
+  unsigned moves() const noexcept { return moves_; }
 
   /// Whether the server hung up while nothing was asked of it.
   bool hung_up() const noexcept;
@@ -73,16 +76,16 @@ class Connection {
     void operator()(redisReader* reader) const noexcept;
   };
 
-  void greet(Deadline deadline);
+  void greet(Deadline deadline, const std::function<bool()>& give_up);
   std::optional<RedisReply> parse();
   bool read_some();
   void read_in_time(Deadline deadline);
   void check_let_in(RedisReply&& reply) const;
   void set_receive_timeout(Deadline deadline);
 
-  const RedisUri uri_;
+  const std::shared_ptr<Destination> destination_;
+  RedisUri uri_;  // of the present server
   Connector connector_;
-  const std::chrono::milliseconds connect_timeout_;
   Socket socket_;
   std::unique_ptr<redisReader, FreeReader> reader_;
   std::chrono::milliseconds receive_timeout_{0};  // that the socket has now
@@ -90,6 +93,7 @@ class Connection {
   std::size_t incomplete_bytes_ = 0;  // that came in since the last complete reply
   std::string connected_at_;
   bool to_replica_ = false;
+  unsigned moves_ = 0;
 };
 
 /// Appends a command in the protocol of Redis. Notes where RedisLink::connected_at is in `out`.

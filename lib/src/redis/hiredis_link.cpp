@@ -1,11 +1,10 @@
 #include "redis/hiredis_link.hpp"
 
 #include <algorithm>
-#include <atomic>
 #include <utility>
 
 #include "leasehold/errors.hpp"
-#include "redis/redis_uri.hpp"
+#include "redis/destination.hpp"
 #include "redis/shared_connection.hpp"
 #include "redis/subscription.hpp"
 #include "support/default_logger.hpp"
@@ -18,16 +17,14 @@ using std::chrono::milliseconds;
 
 class HiredisLink final : public RedisLink {
  public:
-  HiredisLink(const RedisUri& uri, const RedisOptions& options,
+  HiredisLink(std::shared_ptr<Destination> destination, const RedisOptions& options,
               std::shared_ptr<spdlog::logger> logger)
-      : uri_(uri),
-        where_(uri.display()),
-        connect_timeout_(options.connect_timeout),
+      : destination_(std::move(destination)),
+        where_(destination_->uri().display()),
         command_timeout_(options.command_timeout),
         logger_(std::move(logger)) {
     for (std::size_t i = 0; i < options.connections; ++i) {
-      connections_.push_back(
-          std::make_unique<SharedConnection>(uri, options.connect_timeout, moves_));
+      connections_.push_back(std::make_unique<SharedConnection>(destination_));
     }
   }
 
@@ -45,9 +42,8 @@ class HiredisLink final : public RedisLink {
   std::unique_ptr<RedisSubscription> subscribe(std::string channel,
                                                std::function<void(std::string_view)> on_message,
                                                std::function<void()> on_subscribed) override {
-    return std::make_unique<Subscription>(uri_, connect_timeout_, std::move(channel),
-                                          std::move(on_message), std::move(on_subscribed), logger_,
-                                          moves_);
+    return std::make_unique<Subscription>(destination_, std::move(channel), std::move(on_message),
+                                          std::move(on_subscribed), logger_);
   }
 
   std::string where() const override { return where_; }
@@ -58,14 +54,22 @@ class HiredisLink final : public RedisLink {
                               [](const auto& a, const auto& b) { return a->load() < b->load(); });
   }
 
-  const RedisUri uri_;
+  const std::shared_ptr<Destination> destination_;
   const std::string where_;
-  const milliseconds connect_timeout_;
   const milliseconds command_timeout_;
   const std::shared_ptr<spdlog::logger> logger_;
-  const std::shared_ptr<std::atomic<unsigned>> moves_ = std::make_shared<std::atomic<unsigned>>(0);
   std::vector<std::unique_ptr<SharedConnection>> connections_;
 };
+
+std::shared_ptr<Destination> destination_of(std::string_view uri, const RedisOptions& options) {
+  check_timeout("connect_timeout", options.connect_timeout);
+  check_timeout("command_timeout", options.command_timeout);
+  if (options.connections < 1 || options.connections > 256) {
+    throw InvalidArgument("connections must be 1 to 256, got " +
+                          std::to_string(options.connections));
+  }
+  return std::make_shared<Destination>(RedisUri::parse(uri, options.tls), options.connect_timeout);
+}
 
 }  // namespace
 
@@ -78,13 +82,16 @@ void check_timeout(const char* what, milliseconds value) {
 
 std::shared_ptr<RedisLink> connect(std::string_view uri, const RedisOptions& options,
                                    std::shared_ptr<spdlog::logger> logger) {
-  check_timeout("connect_timeout", options.connect_timeout);
-  check_timeout("command_timeout", options.command_timeout);
-  if (options.connections < 1 || options.connections > 256) {
-    throw InvalidArgument("connections must be 1 to 256, got " +
-                          std::to_string(options.connections));
-  }
-  return std::make_shared<HiredisLink>(RedisUri::parse(uri), options, std::move(logger));
+  return std::make_shared<HiredisLink>(destination_of(uri, options), options, std::move(logger));
+}
+
+LinkPair connect_pair(std::string_view uri, const RedisOptions& options,
+                      const std::shared_ptr<spdlog::logger>& logger) {
+  const auto destination = destination_of(uri, options);
+  RedisOptions for_renewals = options;
+  for_renewals.connections = 1;
+  return {std::make_shared<HiredisLink>(destination, options, logger),
+          std::make_shared<HiredisLink>(destination, for_renewals, logger)};
 }
 
 }  // namespace leasehold::inline v0::redis

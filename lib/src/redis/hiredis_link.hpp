@@ -16,6 +16,14 @@ namespace leasehold::inline v0::redis {
 std::shared_ptr<RedisLink> connect(std::string_view uri, const RedisOptions& options,
                                    std::shared_ptr<spdlog::logger> logger);
 
+/// Two links to the same server: they move together when another one becomes the primary.
+struct LinkPair {
+  std::shared_ptr<RedisLink> commands;
+  std::shared_ptr<RedisLink> renewals;  ///< one connection, which slow commands cannot delay
+};
+LinkPair connect_pair(std::string_view uri, const RedisOptions& options,
+                      const std::shared_ptr<spdlog::logger>& logger);
+
 /// Throws InvalidArgument if the link would not accept it.
 void check_timeout(const char* what, std::chrono::milliseconds value);
 

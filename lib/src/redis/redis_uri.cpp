@@ -297,6 +297,7 @@ RedisUri RedisUri::sentinel_at(const Address& address) const {
   one.user = sentinel_user;
   one.password = sentinel_password;
   one.database = 0;
+  one.is_sentinel = true;
   return one;
 }
 

@@ -30,6 +30,7 @@ struct RedisUri {
   std::string sentinel_password;
   int database = 0;
   std::optional<RedisTls> tls;  ///< unless the connection is plain
+  bool is_sentinel = false;     ///< the one server is a sentinel, not a Redis
 
   /// What the URI says about TLS takes precedence over `tls`.
   /// Throws InvalidArgument, which names the part that is wrong and never shows a password.

@@ -51,13 +51,12 @@ void SharedConnection::Failure::raise() const {
   throw ServerRefused(reason, what);
 }
 
-SharedConnection::SharedConnection(const RedisUri& uri, milliseconds connect_timeout,
-                                   std::shared_ptr<std::atomic<unsigned>> moves)
-    : connection_(uri, connect_timeout),
-      where_(uri.display()),
+SharedConnection::SharedConnection(std::shared_ptr<Destination> destination)
+    : destination_(std::move(destination)),
+      connection_(destination_),
+      where_(destination_->uri().display()),
       backoff_(first_pause, longest_pause),
-      move_backoff_(first_pause, longest_pause),
-      moves_(std::move(moves)) {}
+      move_backoff_(first_pause, longest_pause) {}
 
 std::vector<RedisReply> SharedConnection::execute(std::span<const RedisCommand> commands,
                                                   milliseconds timeout) {
@@ -304,13 +303,12 @@ void SharedConnection::fail(Round& round, const std::string& why) const {
 }
 
 /// At once after a while of calm, then less and less often.
-bool SharedConnection::time_to_move(TimePoint now) {
-  if (now < next_move_) return false;
+void SharedConnection::move_if_it_is_time(TimePoint now) {
+  if (now < next_move_) return;
   if (now - next_move_ > longest_pause) move_backoff_.reset();
   next_move_ = now + move_backoff_.next();
   wants_to_move_ = false;
-  moves_->fetch_add(1);
-  return true;
+  destination_->move();
 }
 
 /// Leaves the connection open, or the reason in connect_failure_. Returns how long connecting took.
@@ -319,7 +317,11 @@ steady_clock::duration SharedConnection::ensure_connected() {
   if (connection_.open() && now - last_used_ > idle_before_check && connection_.hung_up()) {
     connection_.close();
   }
-  if (wants_to_move_ && time_to_move(now)) connection_.close();
+  if (wants_to_move_) move_if_it_is_time(now);
+  if (connection_.moves() != destination_->moves()) {
+    connection_.close();
+    if (destination_->has_sentinels()) next_attempt_ = {};  // they know where to go
+  }
   if (connection_.open()) return {};
   // Until the next attempt the last failure stands, whatever it was.
   if (now < next_attempt_) return {};

@@ -30,10 +30,7 @@ class SharedConnection {
  public:
   using milliseconds = std::chrono::milliseconds;
 
-  /// Counts in `moves` how often it left a server that is not the primary any more.
-  SharedConnection(
-      const RedisUri& uri, milliseconds connect_timeout,
-      std::shared_ptr<std::atomic<unsigned>> moves = std::make_shared<std::atomic<unsigned>>(0));
+  explicit SharedConnection(std::shared_ptr<Destination> destination);
 
   /// See RedisLink::pipeline().
   std::vector<RedisReply> execute(std::span<const RedisCommand> commands, milliseconds timeout);
@@ -111,7 +108,9 @@ class SharedConnection {
   void fail(Round& round, const std::string& why) const;
   static void tell_answered(const Round& round, const Request* leader);
   std::chrono::steady_clock::duration ensure_connected();
-  bool time_to_move(TimePoint now);
+  void move_if_it_is_time(TimePoint now);
+
+  const std::shared_ptr<Destination> destination_;
 
   // Used by the leader only; mutex_ orders one leader after the other.
   Connection connection_;
@@ -124,7 +123,6 @@ class SharedConnection {
   bool wants_to_move_ = false;  // the name of the server may lead to another one by now
   Backoff move_backoff_;
   TimePoint next_move_{};
-  const std::shared_ptr<std::atomic<unsigned>> moves_;
   Failure connect_failure_;  // of the last attempt to connect
 
   std::atomic<int> load_{0};

@@ -30,15 +30,8 @@ std::runtime_error system_failure(int error) {
 }
 
 /// Waits until a connection that was begun is made. Throws if it failed or took too long.
-void await_connected(int fd, Connector::Deadline deadline) {
-  pollfd writable{fd, POLLOUT, 0};
-  int ready = 0;
-  do {
-    const auto left = std::chrono::ceil<milliseconds>(deadline - steady_clock::now());
-    ready = poll(&writable, 1, static_cast<int>(std::max(milliseconds{0}, left).count()));
-  } while (ready < 0 && errno == EINTR);
-  if (ready < 0) throw system_failure(errno);
-  if (ready == 0) throw system_failure(ETIMEDOUT);
+void await_connected(int fd, Connector::Deadline deadline, const std::function<bool()>& give_up) {
+  if (!await_event(fd, POLLOUT, deadline, give_up)) throw system_failure(ETIMEDOUT);
   int error = 0;
   socklen_t size = sizeof error;
   getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &size);
@@ -58,6 +51,18 @@ Connector::Address unix_address(const std::string& path) {
 
 }  // namespace
 
+bool await_event(int fd, short events, steady_clock::time_point deadline,
+                 const std::function<bool()>& give_up) {
+  constexpr milliseconds longest{100};
+  for (;;) {
+    const auto left = std::chrono::ceil<milliseconds>(deadline - steady_clock::now());
+    pollfd awaited{fd, events, 0};
+    if (poll(&awaited, 1, static_cast<int>(std::clamp(left, milliseconds{0}, longest).count())) > 0)
+      return true;
+    if (left <= milliseconds{0} || give_up()) return false;
+  }
+}
+
 Socket::~Socket() {
   if (open()) close(fd_);
 }
@@ -71,23 +76,28 @@ Socket& Socket::operator=(Socket&& other) noexcept {
 
 /// Shared with the thread that asks the resolver, which may outlive the connector.
 struct Connector::Lookup {
+  explicit Lookup(std::string name) : host(std::move(name)) {}
+  const std::string host;
   ThreadMutex mutex;
   ThreadCondition changed;
   std::optional<Answer> answer LEASEHOLD_GUARDED_BY(mutex);
 };
 
-bool Connector::has_answer(Lookup& lookup) {
+/// Whether an earlier lookup is of no use: it was for another name, or its answer came too late and
+/// may be old by now.
+bool Connector::is_outdated(Lookup& lookup, const RedisUri& server) {
   const ThreadLock lock(lookup.mutex);
-  return lookup.answer.has_value();
+  return lookup.answer.has_value() || lookup.host != server.host;
 }
 
-Connector::Answer Connector::look_up(const RedisUri& uri, int flags) {
+Connector::Answer Connector::look_up(const RedisUri& server, int flags) {
   addrinfo wanted{};
   wanted.ai_socktype = SOCK_STREAM;
   wanted.ai_flags = flags;
   addrinfo* list = nullptr;
   Answer answer;
-  answer.error = getaddrinfo(uri.host.c_str(), std::to_string(uri.port).c_str(), &wanted, &list);
+  answer.error =
+      getaddrinfo(server.host.c_str(), std::to_string(server.port).c_str(), &wanted, &list);
   if (answer.error != 0) return answer;
   const std::unique_ptr<addrinfo, void (*)(addrinfo*)> owned(list, freeaddrinfo);
   for (const addrinfo* each = list; each; each = each->ai_next) {
@@ -99,15 +109,15 @@ Connector::Answer Connector::look_up(const RedisUri& uri, int flags) {
   return answer;
 }
 
-std::vector<Connector::Address> Connector::addresses(Deadline deadline) {
-  if (!uri_.socket.empty()) return {unix_address(uri_.socket)};
-  if (lookup_ && has_answer(*lookup_)) lookup_.reset();  // it came too late, and may be old by now
+std::vector<Connector::Address> Connector::addresses(const RedisUri& server, Deadline deadline) {
+  if (!server.socket.empty()) return {unix_address(server.socket)};
+  if (lookup_ && is_outdated(*lookup_, server)) lookup_.reset();
   if (!lookup_) {
-    Answer numeric = look_up(uri_, AI_NUMERICHOST);  // which asks nobody
+    Answer numeric = look_up(server, AI_NUMERICHOST);  // which asks nobody
     if (numeric.error == 0) return std::move(numeric.found);
-    auto lookup = std::make_shared<Lookup>();
-    start_thread<std::thread>("to look up the server's name", [lookup, uri = uri_] {
-      Answer answer = look_up(uri, 0);
+    auto lookup = std::make_shared<Lookup>(server.host);
+    start_thread<std::thread>("to look up the server's name", [lookup, server] {
+      Answer answer = look_up(server, 0);
       const ThreadLock lock(lookup->mutex);
       lookup->answer = std::move(answer);
       lookup->changed.notify_all();
@@ -126,13 +136,14 @@ std::vector<Connector::Address> Connector::addresses(Deadline deadline) {
   return std::move(lookup->answer->found);
 }
 
-Socket Connector::connect_to(const Address& address, Deadline deadline) {
+Socket Connector::connect_to(const Address& address, Deadline deadline,
+                             const std::function<bool()>& give_up) {
   Socket made(socket(address.bytes.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   if (!made.open()) throw system_failure(errno);
   const auto* where = reinterpret_cast<const sockaddr*>(&address.bytes);
   if (::connect(made.fd(), where, address.size) != 0) {
     if (errno != EINPROGRESS) throw system_failure(errno);
-    await_connected(made.fd(), deadline);
+    await_connected(made.fd(), deadline, give_up);
   }
   fcntl(made.fd(), F_SETFL, fcntl(made.fd(), F_GETFL) & ~O_NONBLOCK);
   const int on = 1;
@@ -140,8 +151,9 @@ Socket Connector::connect_to(const Address& address, Deadline deadline) {
   return made;
 }
 
-Socket Connector::connect(Deadline deadline) {
-  const auto candidates = addresses(deadline);
+Socket Connector::connect(const RedisUri& server, Deadline deadline,
+                          const std::function<bool()>& give_up) {
+  const auto candidates = addresses(server, deadline);
   std::string why = "its name has no address";
   for (std::size_t i = 0; i < candidates.size(); ++i) {
     // Each gets its share of the time: behind the first one there may be a network that swallows
@@ -149,7 +161,7 @@ Socket Connector::connect(Deadline deadline) {
     const auto now = steady_clock::now();
     const auto share = (deadline - now) / static_cast<int>(candidates.size() - i);
     try {
-      return connect_to(candidates[i], now + share);
+      return connect_to(candidates[i], now + share, give_up);
     } catch (const std::runtime_error& error) {
       why = error.what();
     }

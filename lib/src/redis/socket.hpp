@@ -3,9 +3,9 @@
 #include <sys/socket.h>
 
 #include <chrono>
+#include <functional>
 #include <memory>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "redis/redis_uri.hpp"
@@ -28,15 +28,19 @@ class Socket {
   int fd_ = -1;
 };
 
-/// Connects sockets to one server. Its name is resolved anew each time. Not thread-safe.
+/// Waits until one of these events of poll(2) happens. False if `give_up`, asked now and then, says
+/// so or the deadline passes first.
+bool await_event(int fd, short events, std::chrono::steady_clock::time_point deadline,
+                 const std::function<bool()>& give_up);
+
+/// Connects sockets. The name of a server is resolved anew each time. Not thread-safe.
 class Connector {
  public:
   using Deadline = std::chrono::steady_clock::time_point;
 
-  explicit Connector(RedisUri uri) : uri_(std::move(uri)) {}
-
-  /// Gives up at the deadline, even if the resolver hangs. Throws std::runtime_error.
-  Socket connect(Deadline deadline);
+  /// Gives up at the deadline, even if the resolver hangs, and soon after `give_up` says so.
+  /// Throws std::runtime_error.
+  Socket connect(const RedisUri& server, Deadline deadline, const std::function<bool()>& give_up);
 
   struct Address {
     sockaddr_storage bytes;
@@ -50,12 +54,12 @@ class Connector {
   };
   struct Lookup;
 
-  std::vector<Address> addresses(Deadline deadline);
-  static bool has_answer(Lookup& lookup);
-  static Answer look_up(const RedisUri& uri, int flags);
-  static Socket connect_to(const Address& address, Deadline deadline);
+  std::vector<Address> addresses(const RedisUri& server, Deadline deadline);
+  static bool is_outdated(Lookup& lookup, const RedisUri& server);
+  static Answer look_up(const RedisUri& server, int flags);
+  static Socket connect_to(const Address& address, Deadline deadline,
+                           const std::function<bool()>& give_up);
 
-  const RedisUri uri_;
   // One that took too long. Nobody can end it, so the next attempt waits for the same one.
   std::shared_ptr<Lookup> lookup_;
 };

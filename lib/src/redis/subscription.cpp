@@ -26,18 +26,17 @@ constexpr milliseconds silence{1'000};
 
 }  // namespace
 
-Subscription::Subscription(RedisUri uri, milliseconds connect_timeout, std::string channel,
+Subscription::Subscription(std::shared_ptr<Destination> destination, std::string channel,
                            std::function<void(std::string_view)> on_message,
                            std::function<void()> on_subscribed,
-                           std::shared_ptr<spdlog::logger> logger,
-                           std::shared_ptr<const std::atomic<unsigned>> moves)
+                           std::shared_ptr<spdlog::logger> logger)
     : channel_(std::move(channel)),
       on_message_(std::move(on_message)),
       on_subscribed_(std::move(on_subscribed)),
       logger_(std::move(logger)),
-      where_(uri.display()),
-      moves_(std::move(moves)),
-      connection_(std::move(uri), connect_timeout),
+      where_(destination->uri().display()),
+      destination_(std::move(destination)),
+      connection_(destination_),
       wake_fd_(eventfd(0, EFD_CLOEXEC)) {
   if (wake_fd_ < 0) {
     throw Unavailable(where_ + ": cannot listen: " + std::generic_category().message(errno));
@@ -61,13 +60,12 @@ Subscription::~Subscription() {
 void Subscription::run(const std::stop_token& stop) {
   Backoff backoff{milliseconds{20}, milliseconds{500}};
   while (!stop.stop_requested()) {
-    const unsigned moves = moves_->load();
     try {
       connection_.connect();
       // What is offered to us is published on the primary, which asks how many listen there.
       if (!connection_.to_replica()) {
         backoff.reset();
-        listen(stop, moves);
+        listen(stop);
       }
     } catch (const Connection::Broken&) {
     } catch (const std::exception&) {
@@ -80,14 +78,14 @@ void Subscription::run(const std::stop_token& stop) {
 }
 
 /// Returns when the connection breaks, the commands have moved, or the thread has to stop.
-void Subscription::listen(const std::stop_token& stop, unsigned moves) {
+void Subscription::listen(const std::stop_token& stop) {
   std::string bytes;
   const std::array<std::string_view, 2> subscribe{"SUBSCRIBE", channel_};
   encode(subscribe, bytes);
   auto heard = steady_clock::now();
   if (connection_.send(bytes, heard + silence) != bytes.size()) return;
   bool asked = false;
-  while (!stop.stop_requested() && moves_->load() == moves) {
+  while (!stop.stop_requested() && connection_.moves() == destination_->moves()) {
     if (const auto reply = connection_.receive_or_wake(heard + silence, wake_fd_)) {
       handle(*reply);
       asked = false;

@@ -1,6 +1,5 @@
 #pragma once
 
-#include <atomic>
 #include <chrono>
 #include <functional>
 #include <memory>
@@ -22,15 +21,14 @@ namespace leasehold::inline v0::redis {
 /// commands within one if they have moved to another server.
 class Subscription final : public RedisSubscription {
  public:
-  Subscription(RedisUri uri, std::chrono::milliseconds connect_timeout, std::string channel,
+  Subscription(std::shared_ptr<Destination> destination, std::string channel,
                std::function<void(std::string_view)> on_message,
-               std::function<void()> on_subscribed, std::shared_ptr<spdlog::logger> logger,
-               std::shared_ptr<const std::atomic<unsigned>> moves);
+               std::function<void()> on_subscribed, std::shared_ptr<spdlog::logger> logger);
   ~Subscription() override;
 
  private:
   void run(const std::stop_token& stop);
-  void listen(const std::stop_token& stop, unsigned moves);
+  void listen(const std::stop_token& stop);
   void handle(const RedisReply& reply);
 
   const std::string channel_;
@@ -38,9 +36,9 @@ class Subscription final : public RedisSubscription {
   const std::function<void()> on_subscribed_;
   const std::shared_ptr<spdlog::logger> logger_;
   const std::string where_;
-  const std::shared_ptr<const std::atomic<unsigned>> moves_;  // see SharedConnection
-  Connection connection_;                                     // used by the thread only
-  bool warned_ = false;                                       // used by the thread only
+  const std::shared_ptr<Destination> destination_;
+  Connection connection_;  // used by the thread only
+  bool warned_ = false;    // used by the thread only
   const int wake_fd_;
   std::jthread thread_;
 };

@@ -454,7 +454,8 @@ constexpr std::uint64_t ping_bytes = 14;
 // executed and those of whom not a byte was sent are three different groups.
 TEST_F(RedisLinkFaultsTest, SharedWriteThatBreaksInTheMiddleIsSorted) {
   constexpr int count = 48;
-  redis::SharedConnection shared(redis::RedisUri::parse(redis.uri_through(proxy.port())), patience);
+  redis::SharedConnection shared(std::make_shared<redis::Destination>(
+      redis::RedisUri::parse(redis.uri_through(proxy.port())), patience));
   const auto run = [&](std::initializer_list<std::string_view> words) {
     const RedisCommand command{words.begin(), words.size()};
     return end_of([&] { shared.execute({&command, 1}, patience); });
@@ -503,7 +504,8 @@ TEST_F(RedisLinkFaultsTest, SharedWriteThatBreaksInTheMiddleIsSorted) {
 // The next round is sent as soon as replies to this one begin to arrive. If the connection then
 // breaks, it takes both along, and whoever is in the second one may have been executed too.
 TEST_F(RedisLinkFaultsTest, RoundThatWasSentAheadBreaksWithTheOneBefore) {
-  redis::SharedConnection shared(redis::RedisUri::parse(redis.uri_through(proxy.port())), patience);
+  redis::SharedConnection shared(std::make_shared<redis::Destination>(
+      redis::RedisUri::parse(redis.uri_through(proxy.port())), patience));
   const auto run = [&](std::initializer_list<std::initializer_list<std::string_view>> calls) {
     std::vector<RedisCommand> commands;
     for (const auto& words : calls) commands.emplace_back(words.begin(), words.size());
@@ -535,7 +537,8 @@ TEST_F(RedisLinkFaultsTest, RoundThatWasSentAheadBreaksWithTheOneBefore) {
 
 // Only some of those who queue set a timer; the others are told by the one before them.
 TEST_F(RedisLinkFaultsTest, EveryoneInTheQueueGivesUpInTime) {
-  redis::SharedConnection shared(redis::RedisUri::parse(redis.uri_through(proxy.port())), patience);
+  redis::SharedConnection shared(std::make_shared<redis::Destination>(
+      redis::RedisUri::parse(redis.uri_through(proxy.port())), patience));
   const auto ping = [&](milliseconds timeout) {
     const std::string_view word = "PING";
     const RedisCommand command{&word, 1};
@@ -566,7 +569,8 @@ TEST_F(RedisLinkFaultsTest, EveryoneInTheQueueGivesUpInTime) {
 
 // The same when the head of the second round has withdrawn: the next one is told without it.
 TEST_F(RedisLinkFaultsTest, RoundThatBreaksTellsThoseBehindOneThatWithdrew) {
-  redis::SharedConnection shared(redis::RedisUri::parse(redis.uri_through(proxy.port())), patience);
+  redis::SharedConnection shared(std::make_shared<redis::Destination>(
+      redis::RedisUri::parse(redis.uri_through(proxy.port())), patience));
   const auto run = [&](std::initializer_list<std::initializer_list<std::string_view>> calls,
                        milliseconds timeout) {
     std::vector<RedisCommand> commands;

@@ -539,7 +539,8 @@ long long statistic(const harness::RedisEndpoint& redis, const std::string& name
 
 TEST(RedisLinkTest, CallersThatWaitTogetherAreSentTogether) {
   RedisServer redis;
-  redis::SharedConnection shared(redis::RedisUri::parse(redis.uri()), 60s);
+  redis::SharedConnection shared(
+      std::make_shared<redis::Destination>(redis::RedisUri::parse(redis.uri()), 60s));
   const auto ping = [&] {
     const std::string_view word = "PING";
     const RedisCommand command{&word, 1};
