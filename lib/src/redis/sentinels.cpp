@@ -92,9 +92,9 @@ class Sentinels::Sentinel {
     if (connection_.send(bytes, deadline) != bytes.size()) {
       throw Connection::Broken{"connection closed by the sentinel"};
     }
-    RedisReply primary = connection_.receive(deadline);
+    RedisReply first = connection_.receive(deadline);
     const RedisReply master = connection_.receive(deadline);
-    primary = checked(std::move(primary), where_);
+    const RedisReply primary = checked(std::move(first), where_);
     const auto port =
         primary.elements.size() == 2 ? to_port(primary.elements[1].text) : std::nullopt;
     if (!port) {
