@@ -1,47 +1,15 @@
 #pragma once
 
-#include <sys/types.h>
-
 #include <filesystem>
-#include <memory>
-#include <mutex>
 #include <string>
 #include <vector>
 
 #include "data.hpp"
 #include "free_port.hpp"
-#include "process.hpp"
-#include "resp_client.hpp"
-#include "temp_dir.hpp"
+#include "redis_endpoint.hpp"
+#include "redis_process.hpp"
 
 namespace leasehold::harness {
-
-/// A Redis to test with and to inspect. Thread-safe.
-class RedisEndpoint {
- public:
-  explicit RedisEndpoint(RedisAddress address);
-  virtual ~RedisEndpoint() = default;
-  RedisEndpoint(const RedisEndpoint&) = delete;
-  RedisEndpoint& operator=(const RedisEndpoint&) = delete;
-
-  /// redis://127.0.0.1:PORT, with the password when there is one.
-  std::string uri() const { return uri_through(address_.port); }
-  /// The same with another port: that of a FaultProxy in front of it.
-  std::string uri_through(int port) const;
-  const RedisAddress& address() const { return address_; }
-  int port() const { return address_.port; }
-
-  /// Runs a command on a connection of its own, which is opened again when it has broken.
-  /// An error reply is returned; throws when there is no reply.
-  RedisReply command(const std::vector<std::string>& words) const;
-  /// The keys that match, sorted.
-  std::vector<std::string> keys(const std::string& pattern) const;
-
- private:
-  RedisAddress address_;
-  mutable std::mutex mutex_;
-  mutable std::unique_ptr<RespClient> client_;
-};
 
 struct RedisServerOptions {
   enum class Persistence { none, append_only };
@@ -53,37 +21,22 @@ struct RedisServerOptions {
   std::vector<std::string> config_lines;  ///< lines of redis.conf, e.g. "maxmemory 2mb"
 };
 
-/// A private redis-server on a loopback port and a unix socket. The constructor returns when it
-/// answers. Apart from command() and keys(), for one thread at a time.
-class RedisServer : public RedisEndpoint {
+/// A private Redis server (see redis_server_program()) on a loopback port and a unix socket. The
+/// constructor returns when it answers. Apart from command(), keys() and is_up(), for one thread at
+/// a time.
+class RedisServer : public RedisProcess {
  public:
   explicit RedisServer(RedisServerOptions options = {});
-  ~RedisServer() override;
+  RedisServer(FreePort port, RedisServerOptions options);
 
-  std::filesystem::path socket_path() const { return dir_.path() / "redis.sock"; }
-  pid_t pid() const;
+  std::filesystem::path socket_path() const { return dir() / "redis.sock"; }
 
-  /// Stops the server (SIGSTOP); connections stay open. No thread runs once pause() returns.
-  void pause();
-  void resume();
-  /// Kills the server (SIGKILL).
-  void kill();
-  /// Shuts down in an orderly way. Data that is only in memory is lost.
-  void stop();
-  /// Starts again on the same port after kill() or stop().
-  void start();
+  void start() override;
   /// stop() and start(). `kept` writes the data to disk first, `lost` empties the disk.
   void restart(Data data);
 
  private:
-  RedisServer(FreePort port, RedisServerOptions options);
-  void wait_until_ready();
-  std::string log_tail() const;
-
-  FreePort port_;
   RedisServerOptions options_;
-  TempDir dir_;
-  std::unique_ptr<Process> process_;
 };
 
 }  // namespace leasehold::harness

@@ -6,6 +6,7 @@
 
 #include <chrono>
 #include <csignal>
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <future>
@@ -262,6 +263,22 @@ TEST(RedisServerTest, RefusedConfigurationIsReportedWithTheServersWords) {
   }
 }
 
+TEST(RedisServerTest, RunsTheProgramThatTheEnvironmentNames) {
+  const std::string named = redis_server_program();
+  ::setenv("REDIS_SERVER", "/no/such/server", 1);
+  try {
+    const RedisServer redis;
+    ADD_FAILURE() << "started";
+  } catch (const std::runtime_error& error) {
+    EXPECT_NE(std::string{error.what()}.find("/no/such/server"), std::string::npos);
+  }
+  ::setenv("REDIS_SERVER", "", 1);
+  EXPECT_EQ(redis_server_program(), "redis-server");
+  ::setenv("REDIS_SERVER", named.c_str(), 1);
+  const RedisServer redis;
+  EXPECT_TRUE(redis.is_up());
+}
+
 TEST(RedisServerTest, RestartKeepsOrLosesData) {
   RedisServer redis;
   const int port = redis.port();
@@ -280,6 +297,7 @@ TEST(RedisServerTest, KillLosesWhatIsInMemory) {
   const pid_t pid = redis.pid();
   redis.kill();
   EXPECT_FALSE(is_alive(pid));
+  EXPECT_FALSE(redis.is_up());
   EXPECT_ANY_THROW(redis.command({"PING"}));
   redis.start();
   EXPECT_TRUE(redis.keys("*").empty());
@@ -300,9 +318,11 @@ TEST(RedisServerTest, PauseHoldsRepliesBack) {
   RedisServer redis;
   RespClient client{redis.address(), 50ms};
   redis.pause();
+  EXPECT_FALSE(redis.is_up());
   EXPECT_ANY_THROW(client.command({"PING"}));
   client.set_timeout(10s);
   redis.resume();
+  EXPECT_TRUE(redis.is_up());
   EXPECT_EQ(client.read().string, "PONG");
 }
 
