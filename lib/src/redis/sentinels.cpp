@@ -16,7 +16,7 @@ namespace {
 using std::chrono::milliseconds;
 using std::chrono::steady_clock;
 
-constexpr milliseconds round_time{1'000};
+constexpr milliseconds round_time{500};
 
 // A sentinel does nothing that takes long. One that does not answer within this time must not keep
 // us from asking the others.

@@ -14,8 +14,8 @@
 
 namespace leasehold::inline v0::redis {
 
-/// Knows which server is the primary, because it asks all sentinels of a service once a second, and
-/// at once whenever somebody wants to connect. If they differ, the one with the latest
+/// Knows which server is the primary, because it asks all sentinels of a service twice a second,
+/// and at once whenever somebody wants to connect. If they differ, the one with the latest
 /// configuration is believed. Thread-safe.
 class Sentinels {
  public:
