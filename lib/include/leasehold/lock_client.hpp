@@ -27,7 +27,7 @@ namespace leasehold::inline v0 {
 class LockCore;  // internal
 
 struct LockClientOptions {
-  /// For redis:// and redis+unix:// URIs.
+  /// For URIs that begin with redis.
   RedisOptions redis;
 
   /// For sqlite: URIs. The time-out is 5 s by default: a lock that takes longer is hardly useful.
@@ -62,8 +62,8 @@ struct LockClientOptions {
 /// Thread safety: every member may be called from any thread. Locks may outlive their client.
 class LEASEHOLD_API LockClient {
  public:
-  /// For example LockClient{"redis://127.0.0.1:6379"}. The constructor does not connect; the first
-  /// call does.
+  /// For example LockClient{"redis://127.0.0.1:6379"}; connect_redis() lists all forms. The
+  /// constructor does not connect; the first call does.
   ///
   /// Three forms need no server: "sqlite:PATH" is a file that the processes of this machine share
   /// (not over a network); "sqlite::memory:" belongs to this client alone; "sqlite::memory:NAME" is

@@ -68,7 +68,11 @@ std::shared_ptr<Destination> destination_of(std::string_view uri, const RedisOpt
     throw InvalidArgument("connections must be 1 to 256, got " +
                           std::to_string(options.connections));
   }
-  return std::make_shared<Destination>(RedisUri::parse(uri, options.tls), options.connect_timeout);
+  auto parsed = RedisUri::parse(uri, options.tls);
+  if (parsed.topology == RedisUri::Topology::cluster) {
+    throw InvalidArgument("Redis URI: Redis Cluster is not supported yet");
+  }
+  return std::make_shared<Destination>(std::move(parsed), options.connect_timeout);
 }
 
 }  // namespace

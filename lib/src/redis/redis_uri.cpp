@@ -12,10 +12,9 @@ namespace leasehold::inline v0::redis {
 namespace {
 
 constexpr std::string_view expected =
-    "expected redis://[user:password@]host[:port][/db], redis+unix:///path[?db=n], "
-    "redis+sentinel://[user:password@]host[:port][,host[:port]...]/service[/db] or "
-    "redis+cluster://[user:password@]host[:port][,host[:port]...]; with TLS rediss://, "
-    "rediss+sentinel:// or rediss+cluster://";
+    "expected redis://[user:password@]host[:port][/db], redis+unix:///path[?db=n] or "
+    "redis+sentinel://[user:password@]host[:port][,host[:port]...]/service[/db]; with TLS "
+    "rediss:// or rediss+sentinel://";
 
 constexpr int sentinel_port = 26'379;
 constexpr std::size_t most_seeds = 100;
