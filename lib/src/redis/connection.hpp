@@ -3,12 +3,14 @@
 #include <chrono>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string_view>
 #include <vector>
 
 #include "leasehold/redis_link.hpp"
 #include "redis/redis_uri.hpp"
 #include "redis/socket.hpp"
+#include "redis/tls.hpp"
 
 struct redisReader;
 struct redisReplyObjectFunctions;
@@ -27,12 +29,11 @@ class Connection {
  public:
   using Deadline = std::chrono::steady_clock::time_point;
 
-  /// The connection broke or fell silent; what was sent may have been executed.
-  struct Broken {
-    std::string why;
-  };
+  using Broken = redis::Broken;
 
-  Connection(RedisUri uri, std::chrono::milliseconds connect_timeout);
+  /// `tls` is what TlsContext::load() makes of uri.tls. If it is left out, it is made here.
+  Connection(RedisUri uri, std::chrono::milliseconds connect_timeout,
+             std::shared_ptr<const TlsContext> tls = nullptr);
   ~Connection();
 
   bool open() const noexcept { return socket_.open(); }
@@ -47,9 +48,9 @@ class Connection {
   bool to_replica() const noexcept { return to_replica_; }
 
   /// Whether the server hung up while nothing was asked of it.
-  bool hung_up() const noexcept;
+  bool hung_up() noexcept;
 
-  /// Returns how many bytes were handed to the kernel; not all of them if the connection broke.
+  /// Returns how many bytes may reach the server; not all of them if the connection broke.
   std::size_t send(std::string_view bytes, Deadline deadline);
 
   /// Waits until the next reply has arrived, or a part of it. Throws Broken.
@@ -73,9 +74,14 @@ class Connection {
     void operator()(redisReader* reader) const noexcept;
   };
 
+  void start_tls(Deadline deadline);
   void greet(Deadline deadline);
+  void await_first_answer(Deadline deadline);
   std::optional<RedisReply> parse();
-  bool read_some();
+  std::size_t send_to_socket(std::string_view bytes, Deadline deadline);
+  std::optional<std::string_view> read_from_socket(std::span<char> buffer, int flags = 0);
+  bool read_some(int flags = 0);
+  void deliver(std::string_view plain);
   void read_in_time(Deadline deadline);
   void check_let_in(RedisReply&& reply) const;
   void set_receive_timeout(Deadline deadline);
@@ -83,7 +89,9 @@ class Connection {
   const RedisUri uri_;
   Connector connector_;
   const std::chrono::milliseconds connect_timeout_;
+  const std::shared_ptr<const TlsContext> tls_context_;  // null if the connection is plain
   Socket socket_;
+  std::unique_ptr<TlsSession> tls_;  // while it is open
   std::unique_ptr<redisReader, FreeReader> reader_;
   std::chrono::milliseconds receive_timeout_{0};  // that the socket has now
   ArrayLimits array_limits_;

@@ -8,6 +8,7 @@
 #include "redis/redis_uri.hpp"
 #include "redis/shared_connection.hpp"
 #include "redis/subscription.hpp"
+#include "redis/tls.hpp"
 #include "support/default_logger.hpp"
 #include "support/duration_text.hpp"
 
@@ -21,13 +22,14 @@ class HiredisLink final : public RedisLink {
   HiredisLink(const RedisUri& uri, const RedisOptions& options,
               std::shared_ptr<spdlog::logger> logger)
       : uri_(uri),
+        tls_(TlsContext::load(uri.tls)),
         where_(uri.display()),
         connect_timeout_(options.connect_timeout),
         command_timeout_(options.command_timeout),
         logger_(std::move(logger)) {
     for (std::size_t i = 0; i < options.connections; ++i) {
       connections_.push_back(
-          std::make_unique<SharedConnection>(uri, options.connect_timeout, moves_));
+          std::make_unique<SharedConnection>(uri, options.connect_timeout, moves_, tls_));
     }
   }
 
@@ -47,7 +49,7 @@ class HiredisLink final : public RedisLink {
                                                std::function<void()> on_subscribed) override {
     return std::make_unique<Subscription>(uri_, connect_timeout_, std::move(channel),
                                           std::move(on_message), std::move(on_subscribed), logger_,
-                                          moves_);
+                                          moves_, tls_);
   }
 
   std::string where() const override { return where_; }
@@ -59,6 +61,7 @@ class HiredisLink final : public RedisLink {
   }
 
   const RedisUri uri_;
+  const std::shared_ptr<const TlsContext> tls_;
   const std::string where_;
   const milliseconds connect_timeout_;
   const milliseconds command_timeout_;
@@ -84,7 +87,8 @@ std::shared_ptr<RedisLink> connect(std::string_view uri, const RedisOptions& opt
     throw InvalidArgument("connections must be 1 to 256, got " +
                           std::to_string(options.connections));
   }
-  return std::make_shared<HiredisLink>(RedisUri::parse(uri), options, std::move(logger));
+  return std::make_shared<HiredisLink>(RedisUri::parse(uri, options.tls), options,
+                                       std::move(logger));
 }
 
 }  // namespace leasehold::inline v0::redis

@@ -52,8 +52,9 @@ void SharedConnection::Failure::raise() const {
 }
 
 SharedConnection::SharedConnection(const RedisUri& uri, milliseconds connect_timeout,
-                                   std::shared_ptr<std::atomic<unsigned>> moves)
-    : connection_(uri, connect_timeout),
+                                   std::shared_ptr<std::atomic<unsigned>> moves,
+                                   std::shared_ptr<const TlsContext> tls)
+    : connection_(uri, connect_timeout, std::move(tls)),
       where_(uri.display()),
       backoff_(first_pause, longest_pause),
       move_backoff_(first_pause, longest_pause),

@@ -33,7 +33,8 @@ class SharedConnection {
   /// Counts in `moves` how often it left a server that is not the primary any more.
   SharedConnection(
       const RedisUri& uri, milliseconds connect_timeout,
-      std::shared_ptr<std::atomic<unsigned>> moves = std::make_shared<std::atomic<unsigned>>(0));
+      std::shared_ptr<std::atomic<unsigned>> moves = std::make_shared<std::atomic<unsigned>>(0),
+      std::shared_ptr<const TlsContext> tls = nullptr);
 
   /// See RedisLink::pipeline().
   std::vector<RedisReply> execute(std::span<const RedisCommand> commands, milliseconds timeout);

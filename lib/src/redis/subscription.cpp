@@ -30,14 +30,15 @@ Subscription::Subscription(RedisUri uri, milliseconds connect_timeout, std::stri
                            std::function<void(std::string_view)> on_message,
                            std::function<void()> on_subscribed,
                            std::shared_ptr<spdlog::logger> logger,
-                           std::shared_ptr<const std::atomic<unsigned>> moves)
+                           std::shared_ptr<const std::atomic<unsigned>> moves,
+                           std::shared_ptr<const TlsContext> tls)
     : channel_(std::move(channel)),
       on_message_(std::move(on_message)),
       on_subscribed_(std::move(on_subscribed)),
       logger_(std::move(logger)),
       where_(uri.display()),
       moves_(std::move(moves)),
-      connection_(std::move(uri), connect_timeout),
+      connection_(std::move(uri), connect_timeout, std::move(tls)),
       wake_fd_(eventfd(0, EFD_CLOEXEC)) {
   if (wake_fd_ < 0) {
     throw Unavailable(where_ + ": cannot listen: " + std::generic_category().message(errno));

@@ -25,7 +25,8 @@ class Subscription final : public RedisSubscription {
   Subscription(RedisUri uri, std::chrono::milliseconds connect_timeout, std::string channel,
                std::function<void(std::string_view)> on_message,
                std::function<void()> on_subscribed, std::shared_ptr<spdlog::logger> logger,
-               std::shared_ptr<const std::atomic<unsigned>> moves);
+               std::shared_ptr<const std::atomic<unsigned>> moves,
+               std::shared_ptr<const TlsContext> tls);
   ~Subscription() override;
 
  private:
