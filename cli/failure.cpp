@@ -18,6 +18,8 @@ std::string advice(const ServerRefused& error) {
       return "Install a newer leasehold";
     case ServerRefused::Reason::authentication:
       return "Check the user and the password in the URI";
+    case ServerRefused::Reason::certificate:
+      return "Check the options ca, cert, key and server_name of the URI";
     case ServerRefused::Reason::permission:
       return "Grant this right to the user in the URI, or use another user";
     case ServerRefused::Reason::read_only:

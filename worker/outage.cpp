@@ -12,6 +12,8 @@ std::string Outage::hint_for(const std::exception& error) {
       return "update leaseholdd";
     case ServerRefused::Reason::authentication:
       return "correct the user or the password";
+    case ServerRefused::Reason::certificate:
+      return "correct ca, cert, key or server_name in the URI";
     case ServerRefused::Reason::permission:
       return "grant the rights named in docs/operations.md";
     case ServerRefused::Reason::read_only:

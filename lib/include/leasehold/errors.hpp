@@ -42,6 +42,7 @@ class LEASEHOLD_API ServerRefused : public Error {
  public:
   enum class Reason {
     authentication,    ///< wrong or missing password: fix the URI
+    certificate,       ///< TLS: the server's certificate, or ours, is not accepted
     permission,        ///< the user may not run this command or touch this key or file
     wrong_type,        ///< another program uses the same key for something else
     out_of_memory,     ///< the server is at its memory limit and refuses writes

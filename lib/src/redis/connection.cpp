@@ -108,6 +108,7 @@ Connection::Connection(std::shared_ptr<Destination> destination)
 Connection::~Connection() = default;
 
 void Connection::close() noexcept {
+  tls_.reset();
   socket_ = {};
   reader_.reset();
 }
@@ -138,6 +139,7 @@ void Connection::connect() {
     incomplete_bytes_ = 0;
     socket_ = connector_.connect(uri_, deadline, moved);
     receive_timeout_ = milliseconds{0};
+    if (destination_->tls()) start_tls(deadline, moved);
     greet(deadline, moved);
   } catch (const Broken& broken) {
     fail(broken.why);
@@ -147,6 +149,31 @@ void Connection::connect() {
   } catch (const std::exception& error) {
     fail(error.what());
   }
+}
+
+void Connection::start_tls(Deadline deadline, const std::function<bool()>& give_up) {
+  tls_ = std::make_unique<TlsSession>(destination_->tls(), uri_.host, uri_.display());
+  std::array<char, 16 * 1024> buffer;
+  try {
+    for (std::string_view received; !tls_->handshake(received);) {
+      send_to_socket(tls_->outgoing(), deadline);
+      await_answer(deadline, give_up);
+      set_receive_timeout(deadline);
+      const auto bytes = read_from_socket(buffer);
+      // Also if its bytes trickle in.
+      if (!bytes || steady_clock::now() >= deadline) {
+        throw Broken{"TLS handshake not complete within the time-out"};
+      }
+      received = *bytes;
+    }
+  } catch (const Broken& broken) {
+    throw Broken{broken.why + tls_->guess()};
+  } catch (const ServerRefused&) {
+    send_to_socket(tls_->outgoing(), deadline);  // so that the server knows why, too
+    throw;
+  }
+  send_to_socket(tls_->outgoing(), deadline);
+  deliver(tls_->decrypt({}));  // of what came with the end of the handshake
 }
 
 void Connection::greet(Deadline deadline, const std::function<bool()>& give_up) {
@@ -169,9 +196,9 @@ void Connection::greet(Deadline deadline, const std::function<bool()>& give_up) 
     ask({"TIME"});
     ask({"ROLE"});
   }
-  if (send(bytes, deadline) != bytes.size()) throw Broken{"connection closed by the server"};
-  await_event(socket_.fd(), POLLIN, deadline, give_up);
-  if (give_up()) throw Broken{""};
+  send(bytes, deadline);  // if that fails, the server may still have said why it hung up
+  await_answer(deadline, give_up);
+  await_first_answer(deadline);
   if (!uri_.password.empty()) check_let_in(receive(deadline));
   checked(receive(deadline), uri_.display());
   if (uri_.is_sentinel) return;
@@ -180,6 +207,31 @@ void Connection::greet(Deadline deadline, const std::function<bool()>& give_up) 
   to_replica_ = !role.elements.empty() && role.elements[0].text == "slave";
   if (to_replica_ && destination_->has_sentinels()) {
     throw explain("READONLY the sentinels name it, but it is not the primary yet", uri_.display());
+  }
+}
+
+/// Waits until something has arrived. Throws Broken if `give_up` says so.
+void Connection::await_answer(Deadline deadline, const std::function<bool()>& give_up) {
+  const bool is_here = reader_->len > reader_->pos;
+  if (!is_here && !await_event(socket_.fd(), POLLIN, deadline, give_up) && give_up()) {
+    throw Broken{"given up"};
+  }
+}
+
+/// A server that expects TLS, or another certificate, answers with an alert or hangs up.
+void Connection::await_first_answer(Deadline deadline) {
+  try {
+    await_bytes(deadline);
+  } catch (const Broken& broken) {
+    if (tls_) throw Broken{broken.why + tls_->guess()};
+    const bool hung_up = steady_clock::now() < deadline;
+    if (!hung_up || !uri_.socket.empty()) throw;
+    throw Broken{broken.why + "; if it expects TLS, use rediss:// instead of redis://"};
+  }
+  if (!tls_ && reader_->len > reader_->pos && TlsSession::is_tls(reader_->buf[reader_->pos])) {
+    throw ServerRefused(
+        ServerRefused::Reason::other,
+        uri_.display() + ": the server expects TLS: use rediss:// instead of redis://");
   }
 }
 
@@ -204,14 +256,35 @@ void Connection::check_let_in(RedisReply&& reply) const {
   checked(std::move(reply), uri_.display());
 }
 
-bool Connection::hung_up() const noexcept {
-  char byte = 0;
-  const ssize_t got = recv(socket_.fd(), &byte, 1, MSG_PEEK | MSG_DONTWAIT);
-  // Bytes that nobody asked for mean that we have lost track of the replies: treat it as closed.
-  return !(got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK));
+bool Connection::hung_up() noexcept {
+  constexpr int most_reads = 16;  // of messages of TLS, such as session tickets
+  try {
+    for (int i = 0; i < most_reads; ++i) {
+      if (!read_some(MSG_DONTWAIT)) return false;
+      // Bytes that nobody asked for mean that we have lost track of the replies: treat it as
+      // closed.
+      if (reader_->len > reader_->pos) return true;
+    }
+  } catch (const Broken&) {
+  } catch (const std::exception&) {
+  }
+  return true;
 }
 
 std::size_t Connection::send(std::string_view bytes, Deadline deadline) {
+  if (!tls_) return send_to_socket(bytes, deadline);
+  std::size_t sent = 0;
+  while (sent < bytes.size()) {
+    const std::string_view plain = bytes.substr(sent, TlsSession::record_size);
+    const std::string_view record = tls_->encrypt(plain);
+    if (record.empty() || send_to_socket(record, deadline) != record.size()) break;
+    sent += plain.size();
+  }
+  return sent;
+}
+
+/// Returns how many bytes were handed to the kernel.
+std::size_t Connection::send_to_socket(std::string_view bytes, Deadline deadline) {
   std::size_t sent = 0;
   while (sent < bytes.size()) {
     const ssize_t now =
@@ -252,20 +325,30 @@ std::optional<RedisReply> Connection::parse() {
   return convert(*static_cast<redisReply*>(raw));
 }
 
-/// False if nothing arrived within the time-out of the socket.
-bool Connection::read_some() {
-  std::array<char, 16 * 1024> buffer;
-  const ssize_t got = recv(socket_.fd(), buffer.data(), buffer.size(), 0);
-  if (got > 0) {
-    incomplete_bytes_ += static_cast<std::size_t>(got);
-    if (incomplete_bytes_ > most_reply_bytes) throw Broken{"a reply is larger than 64 MiB"};
-    redisReaderFeed(reader_.get(), buffer.data(), static_cast<std::size_t>(got));
-    return true;
-  }
+/// Returns nothing if nothing arrived within the time-out of the socket.
+std::optional<std::string_view> Connection::read_from_socket(std::span<char> buffer, int flags) {
+  const ssize_t got = recv(socket_.fd(), buffer.data(), buffer.size(), flags);
+  if (got > 0) return std::string_view(buffer.data(), static_cast<std::size_t>(got));
   if (got == 0) throw Broken{"connection closed by the server"};
-  if (errno == EAGAIN || errno == EWOULDBLOCK) return false;
+  if (errno == EAGAIN || errno == EWOULDBLOCK) return std::nullopt;
   if (errno != EINTR) throw Broken{system_message(errno)};
+  return std::string_view();
+}
+
+/// False if nothing arrived within the time-out of the socket.
+bool Connection::read_some(int flags) {
+  std::array<char, 16 * 1024> buffer;
+  const auto bytes = read_from_socket(buffer, flags);
+  if (!bytes) return false;
+  deliver(tls_ ? tls_->decrypt(*bytes) : *bytes);
   return true;
+}
+
+void Connection::deliver(std::string_view plain) {
+  if (plain.empty()) return;
+  incomplete_bytes_ += plain.size();
+  if (incomplete_bytes_ > most_reply_bytes) throw Broken{"a reply is larger than 64 MiB"};
+  redisReaderFeed(reader_.get(), plain.data(), plain.size());
 }
 
 void Connection::read_in_time(Deadline deadline) {

@@ -3,12 +3,14 @@
 #include <chrono>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string_view>
 #include <vector>
 
 #include "leasehold/redis_link.hpp"
 #include "redis/destination.hpp"
 #include "redis/socket.hpp"
+#include "redis/tls.hpp"
 
 struct redisReader;
 struct redisReplyObjectFunctions;
@@ -27,10 +29,7 @@ class Connection {
  public:
   using Deadline = std::chrono::steady_clock::time_point;
 
-  /// The connection broke or fell silent; what was sent may have been executed.
-  struct Broken {
-    std::string why;
-  };
+  using Broken = redis::Broken;
 
   explicit Connection(std::shared_ptr<Destination> destination);
   ~Connection();
@@ -50,9 +49,9 @@ class Connection {
   unsigned moves() const noexcept { return moves_; }
 
   /// Whether the server hung up while nothing was asked of it.
-  bool hung_up() const noexcept;
+  bool hung_up() noexcept;
 
-  /// Returns how many bytes were handed to the kernel; not all of them if the connection broke.
+  /// Returns how many bytes may reach the server; not all of them if the connection broke.
   std::size_t send(std::string_view bytes, Deadline deadline);
 
   /// Waits until the next reply has arrived, or a part of it. Throws Broken.
@@ -76,9 +75,15 @@ class Connection {
     void operator()(redisReader* reader) const noexcept;
   };
 
+  void start_tls(Deadline deadline, const std::function<bool()>& give_up);
   void greet(Deadline deadline, const std::function<bool()>& give_up);
+  void await_answer(Deadline deadline, const std::function<bool()>& give_up);
+  void await_first_answer(Deadline deadline);
   std::optional<RedisReply> parse();
-  bool read_some();
+  std::size_t send_to_socket(std::string_view bytes, Deadline deadline);
+  std::optional<std::string_view> read_from_socket(std::span<char> buffer, int flags = 0);
+  bool read_some(int flags = 0);
+  void deliver(std::string_view plain);
   void read_in_time(Deadline deadline);
   void check_let_in(RedisReply&& reply) const;
   void set_receive_timeout(Deadline deadline);
@@ -87,6 +92,7 @@ class Connection {
   RedisUri uri_;  // of the present server
   Connector connector_;
   Socket socket_;
+  std::unique_ptr<TlsSession> tls_;  // while it is open
   std::unique_ptr<redisReader, FreeReader> reader_;
   std::chrono::milliseconds receive_timeout_{0};  // that the socket has now
   ArrayLimits array_limits_;

@@ -9,6 +9,7 @@
 namespace leasehold::inline v0::redis {
 
 class Sentinels;
+class TlsContext;
 
 /// Where the connections of a client lead. All of them share it, so that they move together when
 /// another server becomes the primary. Thread-safe.
@@ -16,11 +17,17 @@ class Destination {
  public:
   using Deadline = std::chrono::steady_clock::time_point;
 
+  /// Reads the files that RedisUri::tls names. Throws InvalidArgument if they are of no use.
   Destination(RedisUri uri, std::chrono::milliseconds connect_timeout);
+  Destination(RedisUri uri, std::chrono::milliseconds connect_timeout,
+              std::shared_ptr<const TlsContext> tls);
   ~Destination();
 
   const RedisUri& uri() const noexcept { return uri_; }
   std::chrono::milliseconds connect_timeout() const noexcept { return connect_timeout_; }
+
+  /// Null if the connections are plain.
+  const std::shared_ptr<const TlsContext>& tls() const noexcept { return tls_; }
 
   /// Whether sentinels name the primary.
   bool has_sentinels() const noexcept { return sentinels_ != nullptr; }
@@ -36,6 +43,7 @@ class Destination {
  private:
   const RedisUri uri_;
   const std::chrono::milliseconds connect_timeout_;
+  const std::shared_ptr<const TlsContext> tls_;
   std::atomic<unsigned> moves_{0};
   const std::unique_ptr<Sentinels> sentinels_;  // destroyed first: its thread calls move()
 };

@@ -51,10 +51,10 @@ class Sentinels::Sentinel {
     unsigned long long epoch = 0;  // grows with each failover
   };
 
-  Sentinel(const RedisUri& uri, std::string service)
+  Sentinel(const RedisUri& uri, std::shared_ptr<const TlsContext> tls, std::string service)
       : where_(uri.display()),
         service_(std::move(service)),
-        connection_(std::make_shared<Destination>(uri, patience)) {}
+        connection_(std::make_shared<Destination>(uri, patience, std::move(tls))) {}
 
   /// What it knows. Throws Unavailable or ServerRefused.
   Answer ask() {
@@ -112,10 +112,11 @@ class Sentinels::Sentinel {
   std::string last_problem_;
 };
 
-Sentinels::Sentinels(const RedisUri& uri, std::function<void()> on_change)
+Sentinels::Sentinels(const RedisUri& uri, const std::shared_ptr<const TlsContext>& tls,
+                     std::function<void()> on_change)
     : where_(uri.display()), on_change_(std::move(on_change)) {
   for (const auto& address : uri.seeds) {
-    sentinels_.push_back(std::make_unique<Sentinel>(uri.sentinel_at(address), uri.service));
+    sentinels_.push_back(std::make_unique<Sentinel>(uri.sentinel_at(address), tls, uri.service));
   }
 }
 

@@ -14,6 +14,8 @@
 
 namespace leasehold::inline v0::redis {
 
+class TlsContext;
+
 /// Knows which server is the primary, because it asks all sentinels of a service twice a second,
 /// and at once whenever somebody wants to connect. If they differ, the one with the latest
 /// configuration is believed. Thread-safe.
@@ -22,7 +24,8 @@ class Sentinels {
   using Deadline = std::chrono::steady_clock::time_point;
 
   /// Calls `on_change` on its own thread when the primary has become another one.
-  Sentinels(const RedisUri& uri, std::function<void()> on_change);
+  Sentinels(const RedisUri& uri, const std::shared_ptr<const TlsContext>& tls,
+            std::function<void()> on_change);
   ~Sentinels();
 
   /// Asks them. Throws Unavailable if none answers, ServerRefused if those who do refuse or do not

@@ -12,6 +12,11 @@
 
 namespace leasehold::inline v0::redis {
 
+/// The connection broke or fell silent; what was sent may have been executed.
+struct Broken {
+  std::string why;
+};
+
 /// A file descriptor that is closed with its owner.
 class Socket {
  public:
