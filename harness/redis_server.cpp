@@ -24,16 +24,22 @@ RedisAddress address_of(int port, const RedisServerOptions& options) {
   return address;
 }
 
+std::string credentials_of(const RedisAddress& address) {
+  if (address.password.empty()) return "";
+  return address.user + ":" + address.password + "@";
+}
+
+std::string database_of(const RedisAddress& address) {
+  return address.database == 0 ? "" : "/" + std::to_string(address.database);
+}
+
 }  // namespace
 
 RedisEndpoint::RedisEndpoint(RedisAddress address) : address_(std::move(address)) {}
 
 std::string RedisEndpoint::uri_through(int port) const {
-  std::string uri = "redis://";
-  if (!address_.password.empty()) uri += address_.user + ":" + address_.password + "@";
-  uri += address_.host + ":" + std::to_string(port);
-  if (address_.database != 0) uri += "/" + std::to_string(address_.database);
-  return uri;
+  return "redis://" + credentials_of(address_) + address_.host + ":" + std::to_string(port) +
+         database_of(address_);
 }
 
 RedisReply RedisEndpoint::command(const std::vector<std::string>& words) const {
@@ -82,6 +88,16 @@ RedisServer::RedisServer(FreePort port, RedisServerOptions options)
   if (options_.persistence == RedisServerOptions::Persistence::append_only) {
     config << "appendonly yes\nappendfsync always\n";
   }
+  if (options_.tls) {
+    tls_port_.emplace();
+    const RedisServerTls& tls = *options_.tls;
+    const bool demands = tls.clients == RedisServerTls::Clients::with_certificate;
+    config << "tls-port " << tls_port_->number() << "\n"
+           << "tls-cert-file " << tls.own.certificate.string() << "\n"
+           << "tls-key-file " << tls.own.key.string() << "\n"
+           << "tls-ca-cert-file " << tls.ca.string() << "\n"
+           << "tls-auth-clients " << (demands ? "yes" : "no") << "\n";
+  }
   if (!options_.password.empty()) config << "requirepass " << options_.password << "\n";
   for (const auto& line : options_.config_lines) config << line << "\n";
   config.close();
@@ -89,6 +105,11 @@ RedisServer::RedisServer(FreePort port, RedisServerOptions options)
 }
 
 RedisServer::~RedisServer() = default;
+
+std::string RedisServer::tls_uri_through(int port, const std::string& query) const {
+  return "rediss://" + credentials_of(address()) + address().host + ":" + std::to_string(port) +
+         database_of(address()) + "?" + query;
+}
 
 pid_t RedisServer::pid() const {
   if (!process_) throw std::logic_error("this Redis does not run");

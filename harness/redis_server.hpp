@@ -5,9 +5,11 @@
 #include <filesystem>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "certificates.hpp"
 #include "data.hpp"
 #include "free_port.hpp"
 #include "process.hpp"
@@ -43,6 +45,15 @@ class RedisEndpoint {
   mutable std::unique_ptr<RespClient> client_;
 };
 
+/// How a Redis speaks TLS.
+struct RedisServerTls {
+  enum class Clients { any, with_certificate };
+
+  CertificatePair own;
+  std::filesystem::path ca;  ///< who issues the certificates of clients
+  Clients clients = Clients::any;
+};
+
 struct RedisServerOptions {
   enum class Persistence { none, append_only };
 
@@ -51,10 +62,12 @@ struct RedisServerOptions {
   Persistence persistence = Persistence::none;
   std::string password;                   ///< empty: none asked for
   std::vector<std::string> config_lines;  ///< lines of redis.conf, e.g. "maxmemory 2mb"
+  std::optional<RedisServerTls> tls;      ///< on a port of its own, beside the plain one
 };
 
-/// A private redis-server on a loopback port and a unix socket. The constructor returns when it
-/// answers. Apart from command() and keys(), for one thread at a time.
+/// A private redis-server on a loopback port and a unix socket, and on a port for TLS if wanted.
+/// The constructor returns when it answers. Apart from command() and keys(), for one thread at a
+/// time.
 class RedisServer : public RedisEndpoint {
  public:
   explicit RedisServer(RedisServerOptions options = {});
@@ -62,6 +75,11 @@ class RedisServer : public RedisEndpoint {
 
   std::filesystem::path socket_path() const { return dir_.path() / "redis.sock"; }
   pid_t pid() const;
+  int tls_port() const { return tls_port_.value().number(); }
+  /// rediss://127.0.0.1:PORT, with the password when there is one. `query` are the options after ?.
+  std::string tls_uri(const std::string& query) const { return tls_uri_through(tls_port(), query); }
+  /// The same with another port: that of a FaultProxy in front of it.
+  std::string tls_uri_through(int port, const std::string& query) const;
 
   /// Stops the server (SIGSTOP); connections stay open. No thread runs once pause() returns.
   void pause();
@@ -81,6 +99,7 @@ class RedisServer : public RedisEndpoint {
   std::string log_tail() const;
 
   FreePort port_;
+  std::optional<FreePort> tls_port_;
   RedisServerOptions options_;
   TempDir dir_;
   std::unique_ptr<Process> process_;
