@@ -23,6 +23,7 @@ const std::vector<Case>& cases() {
        [](auto& bench, auto& name) { return uncontended(bench, name, 1, 0.95); }},
       {"uncontended_64_threads",
        [](auto& bench, auto& name) { return uncontended(bench, name, 64, 2.0); }},
+      {"tls_1_thread", tls},
       {"keep_alive_10000", keep_alive},
       {"hot_lock_handover", hot_lock_handover},
       {"handover_latency", handover_latency},

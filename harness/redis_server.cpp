@@ -14,9 +14,25 @@ RedisServer::RedisServer(FreePort port, RedisServerOptions options)
   if (options_.persistence == RedisServerOptions::Persistence::append_only) {
     lines.insert(lines.end(), {"appendonly yes", "appendfsync always"});
   }
+  if (options_.tls) {
+    tls_port_.emplace();
+    const RedisServerTls& tls = *options_.tls;
+    const bool demands = tls.clients == RedisServerTls::Clients::with_certificate;
+    lines.insert(lines.end(),
+                 {"tls-port " + std::to_string(tls_port_->number()),
+                  "tls-cert-file " + tls.own.certificate.string(),
+                  "tls-key-file " + tls.own.key.string(), "tls-ca-cert-file " + tls.ca.string(),
+                  std::string("tls-auth-clients ") + (demands ? "yes" : "no")});
+  }
   lines.insert(lines.end(), options_.config_lines.begin(), options_.config_lines.end());
   configure(lines);
   RedisServer::start();
+}
+
+std::string RedisServer::tls_uri_through(int port, const std::string& query) const {
+  std::string uri = uri_through(port);
+  uri.replace(0, uri.find(':'), "rediss");
+  return uri + "?" + query;
 }
 
 void RedisServer::start() {

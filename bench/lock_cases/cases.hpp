@@ -19,6 +19,9 @@ struct LockBench {
 /// Pairs of acquire and release by `threads` threads, each on locks of its own.
 Result uncontended(LockBench& bench, const std::string& name, std::size_t threads, double target);
 
+/// Pairs of acquire and release over TLS, against the same without.
+Result tls(LockBench& bench, const std::string& name);
+
 /// Heartbeats of 10,000 held locks.
 Result keep_alive(LockBench& bench, const std::string& name);
 

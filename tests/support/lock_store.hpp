@@ -36,8 +36,8 @@ class LockStoreUnderTest {
 
   explicit LockStoreUnderTest(StoreKind kind, Server server = Server::shared) : kind_(kind) {
     if (kind == StoreKind::redis) {
-      if (server == Server::own) own_ = std::make_unique<RedisServer>();
-      uri_ = redis().uri();
+      if (server == Server::own) own_ = start_redis();
+      uri_ = own_.server ? own_.uri : shared_redis_uri();
       return;
     }
     uri_ = kind == StoreKind::sqlite_file ? "sqlite:" + file().string()
@@ -50,7 +50,7 @@ class LockStoreUnderTest {
   }
 
   ~LockStoreUnderTest() {
-    if (database_ || own_) expect_nothing_left();
+    if (database_ || own_.server) expect_nothing_left();
   }
 
   StoreKind kind() const { return kind_; }
@@ -59,7 +59,7 @@ class LockStoreUnderTest {
   std::filesystem::path file() const { return dir_.path() / "locks.db"; }
   /// For tests of Redis itself.
   RedisEndpoint& redis() const {
-    if (own_) return *own_;
+    if (own_.server) return *own_.server;
     return shared_redis();
   }
 
@@ -171,7 +171,7 @@ class LockStoreUnderTest {
   }
   /// Of a store of its own.
   void lose_all_data() const {
-    if (own_) own_->command({"FLUSHALL"});
+    if (own_.server) own_.server->command({"FLUSHALL"});
     if (kind_ == StoreKind::sqlite_file) std::filesystem::remove(file());
     if (kind_ == StoreKind::sqlite_memory) {
       database_->write([](sqlite::Transaction& transaction) {
@@ -183,10 +183,10 @@ class LockStoreUnderTest {
   /// The same, and somebody has this lock, which was held: in one step, so that nobody gets in
   /// between.
   void lose_all_data_and_occupy(const std::string& name) const {
-    if (own_) {
-      own_->command({"EVAL",
-                     "redis.call('FLUSHALL') redis.call('SET', KEYS[1], 'somebody', 'PX', 60000)",
-                     "1", key_of(name)});
+    if (own_.server) {
+      own_.server->command(
+          {"EVAL", "redis.call('FLUSHALL') redis.call('SET', KEYS[1], 'somebody', 'PX', 60000)",
+           "1", key_of(name)});
       return;
     }
     database_->write([&](sqlite::Transaction& transaction) {
@@ -199,8 +199,8 @@ class LockStoreUnderTest {
   /// Nothing but tokens, which are forgotten in the end, may be left of locks that nobody holds.
   void expect_nothing_left() const {
     if (is_redis())
-      return leasehold::testing::expect_nothing_left(redis(),
-                                                     own_ ? "*" : "lh:{" + name_prefix() + "*");
+      return leasehold::testing::expect_nothing_left(
+          redis(), own_.server ? "*" : "lh:{" + name_prefix() + "*");
     EXPECT_EQ(number<everything>(""), 0) << "left behind";
   }
   /// The same for locks whose names begin like this.
@@ -252,7 +252,7 @@ class LockStoreUnderTest {
   }
 
   const StoreKind kind_;
-  std::unique_ptr<RedisServer> own_;
+  RedisUnderTest own_;
   TempDir dir_;
   std::string uri_;
   std::shared_ptr<sqlite::Database> database_;

@@ -1,7 +1,10 @@
 
+#include <array>
 #include <atomic>
 #include <cstdlib>
 #include <memory>
+#include <stdexcept>
+#include <string_view>
 
 #include "tests/support/shared_servers.hpp"
 #include "tests/support/test_namespace.hpp"
@@ -9,21 +12,63 @@
 namespace leasehold::testing {
 
 namespace {
+
 std::atomic<bool> redis_is_used = false;
+
+std::string from_environment(const char* name) {
+  const char* value = std::getenv(name);
+  return value == nullptr ? "" : value;
 }
+
+RedisUnderTest start_plain() {
+  auto server = std::make_shared<RedisServer>();
+  return {server, server->uri()};
+}
+
+RedisUnderTest start_with_tls() {
+  static Certificates certificates;
+  static const CertificatePair own = certificates.issue();
+  const auto& ca = certificates.authority().certificate;
+  auto server = std::make_shared<RedisServer>(
+      RedisServerOptions{.tls = RedisServerTls{.own = own, .ca = ca}});
+  return {server, server->tls_uri("ca=" + ca.string())};
+}
+
+struct Topology {
+  std::string_view name;
+  RedisUnderTest (*start)();
+};
+
+constexpr std::array topologies{Topology{"plain", start_plain}, Topology{"tls", start_with_tls}};
+
+const Topology& topology() {
+  std::string wanted = from_environment("LEASEHOLD_TEST_TOPOLOGY");
+  if (wanted.empty()) wanted = topologies.front().name;
+  for (const Topology& each : topologies) {
+    if (each.name == wanted) return each;
+  }
+  throw std::runtime_error("LEASEHOLD_TEST_TOPOLOGY=" + wanted + " is unknown");
+}
+
+const RedisUnderTest& shared_redis_under_test() {
+  redis_is_used = true;
+  static const RedisUnderTest redis = [] {
+    const std::string url = from_environment("LEASEHOLD_TEST_REDIS_URL");
+    if (url.empty() || topology().start != start_plain) return start_redis();
+    return RedisUnderTest{std::make_shared<RedisEndpoint>(RedisAddress::parse(url)), url};
+  }();
+  return redis;
+}
+
+}  // namespace
 
 bool shared_redis_is_used() { return redis_is_used; }
 
-RedisEndpoint& shared_redis() {
-  redis_is_used = true;
-  static const std::unique_ptr<RedisEndpoint> redis = []() -> std::unique_ptr<RedisEndpoint> {
-    if (const char* url = std::getenv("LEASEHOLD_TEST_REDIS_URL"); url != nullptr && *url != '\0') {
-      return std::make_unique<RedisEndpoint>(RedisAddress::parse(url));
-    }
-    return std::make_unique<RedisServer>();
-  }();
-  return *redis;
-}
+RedisUnderTest start_redis() { return topology().start(); }
+
+RedisEndpoint& shared_redis() { return *shared_redis_under_test().server; }
+
+const std::string& shared_redis_uri() { return shared_redis_under_test().uri; }
 
 PostgresEndpoint& shared_postgres() {
   static const std::unique_ptr<PostgresEndpoint> server =

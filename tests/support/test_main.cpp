@@ -1,4 +1,5 @@
-// The main() of every test program. --from=X_test runs the tests of the file X_test.cpp only.
+// The main() of every test program. --from=X_test runs the tests of the file X_test.cpp only; with
+// --only=WORD only those whose names contain the word.
 #include <gtest/gtest.h>
 
 #include <filesystem>
@@ -8,8 +9,8 @@
 
 namespace {
 
-/// The filter that selects the tests of one source file; empty if there are none.
-std::string tests_from(std::string_view file) {
+/// The filter that selects the tests of one source file, or some of them; empty if there are none.
+std::string tests_from(std::string_view file, std::string_view word) {
   std::string filter;
   const auto& all = *testing::UnitTest::GetInstance();
   for (int i = 0; i < all.total_test_suite_count(); ++i) {
@@ -17,7 +18,9 @@ std::string tests_from(std::string_view file) {
     for (int k = 0; k < suite.total_test_count(); ++k) {
       const auto& test = *suite.GetTestInfo(k);
       if (std::filesystem::path(test.file()).stem() != file) continue;
-      filter += std::string(filter.empty() ? "" : ":") + suite.name() + "." + test.name();
+      const std::string name = std::string(suite.name()) + "." + test.name();
+      if (name.find(word) == std::string::npos) continue;
+      filter += (filter.empty() ? "" : ":") + name;
     }
   }
   return filter;
@@ -28,16 +31,25 @@ std::string tests_from(std::string_view file) {
 int main(int argc, char** argv) {
   testing::InitGoogleTest(&argc, argv);
   constexpr std::string_view from = "--from=";
+  constexpr std::string_view only = "--only=";
+  std::string_view file;
+  std::string_view word;
   for (int i = 1; i < argc; ++i) {
     const std::string_view argument = argv[i];
-    if (!argument.starts_with(from)) {
+    if (argument.starts_with(from)) {
+      file = argument.substr(from.size());
+    } else if (argument.starts_with(only)) {
+      word = argument.substr(only.size());
+    } else {
       std::cerr << "unknown argument " << argument
-                << "; allowed are --from=X_test and --gtest_...\n";
+                << "; allowed are --from=X_test, --only=WORD and --gtest_...\n";
       return 2;
     }
-    const std::string filter = tests_from(argument.substr(from.size()));
+  }
+  if (!file.empty()) {
+    const std::string filter = tests_from(file, word);
     if (filter.empty()) {
-      std::cerr << "no test in " << argument.substr(from.size()) << ".cpp\n";
+      std::cerr << "no such test in " << file << ".cpp\n";
       return 1;
     }
     testing::GTEST_FLAG(filter) = filter;

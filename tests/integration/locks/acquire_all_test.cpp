@@ -264,7 +264,7 @@ TEST_P(AcquireAllProcessTest, OverlappingSetsOfManyProcessesAllComeThrough) {
 // --- Cost --------------------------------------------------------------------------------------
 
 TEST_F(RedisAcquireAllTest, OneRoundTripForManyAndOneToReleaseThem) {
-  auto link = std::make_shared<HookedLink>(redis.uri());
+  auto link = std::make_shared<HookedLink>(store.uri());
   LockClient lent{link, as_new_runner()};
   EXPECT_TRUE(lent.acquire_all({a, b}));  // the scripts are loaded
   const int before = link->round_trips();

@@ -176,7 +176,7 @@ TEST_P(LockForceTest, WaitersStayInLineWhenALockIsForced) {
 
 // The word may be faster than the reply that brings the lock.
 TEST_F(RedisLockForceTest, LossThatIsToldBeforeTheGrantArrivesIsNotMissed) {
-  auto link = std::make_shared<HookedLink>(redis.uri());
+  auto link = std::make_shared<HookedLink>(store.uri());
   Signal heard;
   std::atomic<bool> armed = false;
   link->after_message = [heard] { heard.set(); };
@@ -199,7 +199,7 @@ TEST_F(RedisLockForceTest, LossThatIsToldBeforeTheGrantArrivesIsNotMissed) {
 // A process that has just started, or whose subscription broke, does not hear. It looks when it
 // can.
 TEST_F(RedisLockForceTest, LossThatNobodyHeardIsFoundOnceWeHear) {
-  auto link = std::make_shared<HookedLink>(redis.uri());
+  auto link = std::make_shared<HookedLink>(store.uri());
   Signal may_listen;
   link->subscribes_after = may_listen;
   LockClient deaf{link, as_new_runner(events)};
@@ -230,7 +230,7 @@ TEST_F(RedisLockForceTest, LossDuringABrokenSubscriptionIsFound) {
 
 // The grant was on its way while we became able to hear: its loss may have been said before.
 TEST_F(RedisLockForceTest, LossBeforeWeHearOfAGrantThatIsOnItsWayIsFound) {
-  auto link = std::make_shared<HookedLink>(redis.uri());
+  auto link = std::make_shared<HookedLink>(store.uri());
   Signal may_listen;
   Signal listens;
   std::atomic<bool> armed = true;
@@ -250,7 +250,7 @@ TEST_F(RedisLockForceTest, LossBeforeWeHearOfAGrantThatIsOnItsWayIsFound) {
 // With the default options a holder is silent for `steal_after` between any two of its heartbeats.
 TEST_F(RedisLockForceTest, StealStaleDoesNotPesterTheStoreAboutAHolderThatIsNotSilentYet) {
   const Lock held = holder.acquire(name, {.ttl = 60s}).value();
-  auto link = std::make_shared<HookedLink>(redis.uri());
+  auto link = std::make_shared<HookedLink>(store.uri());
   LockClient thief{link, as_new_runner()};
   EXPECT_FALSE(thief.acquire(
       name, {.wait = 2s, .on_conflict = OnConflict::steal_stale, .steal_after = 1ms}));

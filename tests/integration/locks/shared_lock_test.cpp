@@ -331,7 +331,7 @@ TEST_P(SharedLockTest, WriterThatGivesUpLetsTheReadersBehindItIn) {
 
 TEST_F(RedisSharedLockTest, WorksOverALentLinkThatCannotSubscribe) {
   store.repeat_if_stalled(500ms, [&] {
-    auto link = std::make_shared<HookedLink>(redis.uri());
+    auto link = std::make_shared<HookedLink>(store.uri());
     link->subscribes = false;
     LockClient deaf{link, as_new_runner()};
     SharedLock waits{deaf, name};
@@ -497,7 +497,7 @@ TEST_P(SharedLockTest, DowngradedLockIsKeptAliveAndCanBeLost) {
 
 // A heartbeat that left before the downgrade and arrives after it finds no exclusive lock any more.
 TEST_F(RedisSharedLockTest, HeartbeatInFlightDoesNotKillADowngradedLock) {
-  auto link = std::make_shared<HookedLink>(redis.uri());
+  auto link = std::make_shared<HookedLink>(store.uri());
   Signal heartbeat_left;
   Signal downgraded;
   link->before_renewal = [=] {
