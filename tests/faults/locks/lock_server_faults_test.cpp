@@ -248,6 +248,23 @@ TEST(DemotedRedisTest, ClientMovesToTheNewPrimaryAndListensThere) {
   EXPECT_TRUE(waiter.got_it());
 }
 
+TEST(DemotedRedisTest, SubscriptionDoesNotStayWithAReplica) {
+  const RedisServer primary;
+  const RedisServer replica;
+  replica.command({"REPLICAOF", "127.0.0.1", "1"});
+  FaultProxy name{primary.port()};
+  LockClient client{primary.uri_through(name.port()), as_new_runner()};
+  client.acquire("lock").value().release();
+  ASSERT_TRUE(all_listen(primary, 1));
+  // The commands' connections stay, so that no command meets the replica and is refused.
+  name.retarget(replica.port());
+  const auto before = name.accepted();
+  primary.command({"CLIENT", "KILL", "TYPE", "pubsub"});
+  ASSERT_TRUE(eventually([&] { return name.accepted() > before; }, patience));
+  name.retarget(primary.port());
+  EXPECT_TRUE(all_listen(primary, 1));
+}
+
 /// What a replica that lags says of a lock.
 enum class Lag { nothing_there, somebody_else };
 
