@@ -8,6 +8,7 @@
 #include <memory>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "harness/process.hpp"
@@ -247,23 +248,102 @@ TEST(DemotedRedisTest, ClientMovesToTheNewPrimaryAndListensThere) {
   EXPECT_TRUE(waiter.got_it());
 }
 
-TEST(DemotedRedisTest, ReplicaThatLagsDoesNotEndALock) {
+TEST(DemotedRedisTest, SubscriptionDoesNotStayWithAReplica) {
+  const RedisServer primary;
+  const RedisServer replica;
+  replica.command({"REPLICAOF", "127.0.0.1", "1"});
+  FaultProxy name{primary.port()};
+  LockClient client{primary.uri_through(name.port()), as_new_runner()};
+  client.acquire("lock").value().release();
+  ASSERT_TRUE(all_listen(primary, 1));
+  // The commands' connections stay, so that no command meets the replica and is refused.
+  name.retarget(replica.port());
+  const auto before = name.accepted();
+  primary.command({"CLIENT", "KILL", "TYPE", "pubsub"});
+  ASSERT_TRUE(eventually([&] { return name.accepted() > before; }, patience));
+  name.retarget(primary.port());
+  EXPECT_TRUE(all_listen(primary, 1));
+}
+
+/// What a replica that lags says of a lock.
+enum class Lag { nothing_there, somebody_else };
+
+/// A client has a lock on the new primary, while its connections still lead to the old one, which
+/// has become a replica that lags.
+class LaggingReplicaTest : public ::testing::TestWithParam<Lag> {
+ protected:
+  /// Renews the lock, too: heartbeats have a connection of their own.
+  void fail_over_with(Lock& lock) {
+    ASSERT_TRUE(eventually([&] { return lock.extend() == Ownership::held; }));
+    std::vector<std::string> move{
+        "MIGRATE", "127.0.0.1", std::to_string(new_primary.port()), "", "0", "10000", "KEYS"};
+    for (const std::string& key : old_primary.keys(key_of("lock") + "*")) move.push_back(key);
+    // In one step: as a primary without the lock it could rightly say that the lock is gone.
+    old_primary.command({"MULTI"});
+    old_primary.command(move);
+    if (GetParam() == Lag::somebody_else) old_primary.command({"SET", key_of("lock"), "somebody"});
+    old_primary.command({"REPLICAOF", "127.0.0.1", "1"});
+    for (const auto& reply : old_primary.command({"EXEC"}).elements) {
+      ASSERT_FALSE(reply.is_error()) << reply.string;
+    }
+    ASSERT_TRUE(key_exists(new_primary, key_of("lock")));
+    name.retarget(new_primary.port());
+  }
+
+  static LockClientOptions logging_to(std::shared_ptr<spdlog::logger> logger) {
+    auto options = as_new_runner();
+    options.logger = std::move(logger);
+    return options;
+  }
+
   const RedisServer old_primary;
   const RedisServer new_primary;
-  FaultProxy proxy{old_primary.port()};
-  LockClient client{old_primary.uri_through(proxy.port()), as_new_runner()};
-  // Heartbeats have a connection of their own, which stays where it is.
-  ASSERT_EQ(client.acquire("earlier", {.ttl = 60s}).value().extend(), Ownership::held);
-  old_primary.command({"REPLICAOF", "127.0.0.1", "1"});
-  proxy.retarget(new_primary.port());
-  Lock exclusive = client.acquire("exclusive", {.ttl = 60s, .wait = patience}).value();
-  SharedLock both{client, "shared"};
-  Lock shared = both.read({.ttl = 60s, .wait = patience}).value();
-  for (Lock* lock : {&exclusive, &shared}) {
-    EXPECT_TRUE(eventually([&] { return lock->extend() == Ownership::held; }))
-        << lock->name() << ": " << to_string(lock->loss_reason());
-  }
+  FaultProxy name{old_primary.port()};
+  const std::pair<std::shared_ptr<spdlog::logger>, std::shared_ptr<KeptLog>> logged =
+      KeptLog::make();
+  LockClient client{old_primary.uri_through(name.port()), logging_to(logged.first)};
+  const LockOptions without_heartbeats{.ttl = 1h};  // while the test runs
+};
+
+TEST_P(LaggingReplicaTest, DoesNotEndAnExclusiveLockThatIsRenewed) {
+  Lock lock = client.acquire("lock", without_heartbeats).value();
+  fail_over_with(lock);
+  EXPECT_TRUE(eventually([&] { return lock.extend() == Ownership::held; }))
+      << to_string(lock.loss_reason());
 }
+
+TEST_P(LaggingReplicaTest, DoesNotEndASharedLockThatIsRenewed) {
+  Lock lock = SharedLock{client, "lock"}.read(without_heartbeats).value();
+  fail_over_with(lock);
+  EXPECT_TRUE(eventually([&] { return lock.extend() == Ownership::held; }))
+      << to_string(lock.loss_reason());
+}
+
+TEST_P(LaggingReplicaTest, DoesNotEndALockThatIsDowngraded) {
+  Lock lock = client.acquire("lock", without_heartbeats).value();
+  fail_over_with(lock);
+  EXPECT_TRUE(eventually([&] { return lock.downgrade() == Ownership::held; }))
+      << to_string(lock.loss_reason());
+}
+
+TEST_P(LaggingReplicaTest, DoesNotEndALockThatIsVerified) {
+  Lock lock = client.acquire("lock", without_heartbeats).value();
+  fail_over_with(lock);
+  // The subscription follows the commands. The client then asks, over the connection of the
+  // heartbeats, whether it lost the lock meanwhile.
+  client.acquire("other", {.wait = patience}).value().release();
+  EXPECT_TRUE(eventually(
+      [&] { return logged.second->count("locks not verified") > 0 || !lock.valid(); }, patience));
+  EXPECT_TRUE(lock.valid()) << to_string(lock.loss_reason());
+  EXPECT_TRUE(eventually([&] { return lock.extend() == Ownership::held; }));
+}
+
+INSTANTIATE_TEST_SUITE_P(, LaggingReplicaTest,
+                         ::testing::Values(Lag::nothing_there, Lag::somebody_else),
+                         [](const auto& each) {
+                           return each.param == Lag::nothing_there ? "NothingThere"
+                                                                   : "SomebodyElse";
+                         });
 
 // --- A server that continues with older data ---------------------------------------------------
 

@@ -291,6 +291,21 @@ TEST_F(RedisLinkFaultsTest, ConnectionThatTheServerTimedOutIsReplacedSilently) {
   EXPECT_EQ(call(*link, {"INCR", "n"}).integer, 2);
 }
 
+// Its name may lead to another server by now, but those who ask a replica all the time must not
+// connect all the time.
+TEST_F(RedisLinkFaultsTest, ReplicaIsLeftWithAFewAttemptsOnly) {
+  const auto link = connect();
+  EXPECT_EQ(call(*link, {"INCR", "n"}).integer, 1);
+  redis.command({"REPLICAOF", "127.0.0.1", "1"});
+  const auto before = proxy.accepted();
+  constexpr std::size_t calls = 200;
+  for (std::size_t i = 0; i < calls; ++i) {
+    EXPECT_EQ(call(*link, {"INCR", "n"}).type, RedisReply::Type::error);
+  }
+  EXPECT_GE(proxy.accepted() - before, 1U);
+  EXPECT_LT(proxy.accepted() - before, calls / 4);
+}
+
 TEST_F(RedisLinkFaultsTest, RestartUnderManyCallersIsSurvivedWithFewAttempts) {
   const auto link = connect();
   call(*link, {"PING"});

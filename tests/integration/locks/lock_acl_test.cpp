@@ -6,9 +6,12 @@
 #include <fstream>
 #include <future>
 #include <sstream>
+#include <string>
+#include <vector>
 
 #include "harness/redis_server.hpp"
 #include "tests/support/eventually.hpp"
+#include "tests/support/kept_log.hpp"
 #include "tests/support/lock_clients.hpp"
 #include "tests/support/signal.hpp"
 #include "tests/support/test_namespace.hpp"
@@ -117,6 +120,32 @@ TEST(LockAclTest, ChannelThatIsNotAllowedIsLoggedOnce) {
   ASSERT_TRUE(eventually([&] { return refusals() >= 2; }, patience));
   EXPECT_TRUE(eventually([&] { return static_cast<bool>(client.acquire("lock")); }, patience));
   EXPECT_EQ(warnings().size(), 1U);
+}
+
+TEST(LockAclTest, LocksThatMayNotBeReleasedDoNotFillTheLog) {
+  const RedisServer redis;
+  const auto [logger, log] = KeptLog::make();
+  auto options = as_new_runner();
+  options.logger = logger;
+  LockClient client{redis.uri(), options};
+  constexpr int number = 20;
+  std::vector<Lock> locks;
+  for (int i = 0; i < number; ++i) {
+    locks.push_back(client.acquire("lock" + std::to_string(i), {.ttl = 60s}).value());
+  }
+  redis.command({"ACL", "SETUSER", "default", "-evalsha"});
+  locks.clear();
+  const auto refusals = [&] {
+    const std::string stats = redis.command({"INFO", "errorstats"}).string;
+    const std::string label = "errorstat_NOPERM:count=";
+    const auto at = stats.find(label);
+    return at == std::string::npos ? 0 : std::stoi(stats.substr(at + label.size()));
+  };
+  // Each is tried by its handle, and then in the background.
+  ASSERT_TRUE(eventually([&] { return refusals() >= 2 * number; }, patience));
+  const int warnings = log->count("it ends with its ttl");
+  EXPECT_GE(warnings, 1);
+  EXPECT_LT(warnings, number / 2);  // one, unless the machine stood still
 }
 
 }  // namespace
