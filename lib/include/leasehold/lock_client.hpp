@@ -27,7 +27,7 @@ namespace leasehold::inline v0 {
 class LockCore;  // internal
 
 struct LockClientOptions {
-  /// For redis:// and redis+unix:// URIs.
+  /// For URIs of Redis: redis://, rediss:// and the others that connect_redis() knows.
   RedisOptions redis;
 
   /// For sqlite: URIs. The time-out is 5 s by default: a lock that takes longer is hardly useful.
