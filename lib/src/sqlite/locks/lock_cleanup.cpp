@@ -7,7 +7,7 @@
 namespace leasehold::inline v0::sqlite {
 namespace {
 
-constexpr int names_a_page = 1'000;
+constexpr int cleaned_names_a_page = 1'000;
 
 }  // namespace
 
@@ -15,7 +15,7 @@ std::string clean_page(Transaction& transaction, LockEffects& effects, std::stri
                        std::chrono::milliseconds keep_counters) {
   std::string page_end;
   {
-    auto row = transaction.prepare(lock_sql::page_end, last, names_a_page);
+    auto row = transaction.prepare(lock_sql::page_end, last, cleaned_names_a_page);
     if (!row.step() || row.is_null(0)) return {};
     page_end = row.text(0);
   }
