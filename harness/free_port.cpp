@@ -13,6 +13,7 @@
 #include <random>
 #include <stdexcept>
 #include <string>
+#include <utility>
 
 namespace leasehold::harness {
 namespace {
@@ -56,15 +57,22 @@ FreePort::FreePort() {
   std::random_device random;
   std::uniform_int_distribution<int> any_port{kFirst, ephemeral_begin() - 1};
   for (int attempt = 0; attempt < 1'000; ++attempt) {
-    const int port = any_port(random);
-    FileDescriptor reservation = reserve(port);
-    if (reservation && can_be_bound(port)) {
-      number_ = port;
-      reservation_ = std::move(reservation);
+    if (auto port = at(any_port(random))) {
+      *this = std::move(*port);
       return;
     }
   }
   throw std::runtime_error("no free TCP port on 127.0.0.1");
+}
+
+FreePort::FreePort(int number, FileDescriptor reservation)
+    : number_(number), reservation_(std::move(reservation)) {}
+
+std::optional<FreePort> FreePort::at(int number) {
+  if (number < kFirst || number >= ephemeral_begin()) return std::nullopt;
+  FileDescriptor reservation = reserve(number);
+  if (!reservation || !can_be_bound(number)) return std::nullopt;
+  return FreePort{number, std::move(reservation)};
 }
 
 }  // namespace leasehold::harness

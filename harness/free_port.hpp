@@ -1,5 +1,7 @@
 #pragma once
 
+#include <optional>
+
 #include "file_descriptor.hpp"
 
 namespace leasehold::harness {
@@ -10,10 +12,14 @@ namespace leasehold::harness {
 class FreePort {
  public:
   FreePort();
+  /// The port with this number. Empty when somebody else has it or may get it.
+  static std::optional<FreePort> at(int number);
 
   int number() const { return number_; }
 
  private:
+  FreePort(int number, FileDescriptor reservation);
+
   int number_ = 0;
   FileDescriptor reservation_;
 };

@@ -59,6 +59,18 @@ TEST(FreePortTest, IsGivenToOneOnly) {
   EXPECT_EQ(numbers.size(), ports.size());
 }
 
+TEST(FreePortTest, IsFreeAgainWhenItsOwnerIsGone) {
+  int number = 0;
+  {
+    const FreePort port;
+    number = port.number();
+    EXPECT_FALSE(FreePort::at(number));
+  }
+  EXPECT_TRUE(FreePort::at(number));
+  EXPECT_FALSE(FreePort::at(22));
+  EXPECT_FALSE(FreePort::at(65'000));  // the kernel may give it to a connection
+}
+
 TEST(EventuallyTest, SaysTrueOrGivesUp) {
   int calls = 0;
   EXPECT_TRUE(eventually([&] { return ++calls == 3; }));

@@ -280,8 +280,8 @@ TEST(RedisTlsTest, RequestThatIsSentHalfIsUnknownAndLeavesNothingHalfDone) {
 TEST(RedisTlsTest, OnlyWholeRecordsCountAsSent) {
   const auto server = tls_server();
   FaultProxy proxy{server->tls_port()};
-  redis::Connection connection(
-      redis::RedisUri::parse(server->tls_uri_through(proxy.port(), trusted())), long_time);
+  redis::Connection connection(std::make_shared<redis::Destination>(
+      redis::RedisUri::parse(server->tls_uri_through(proxy.port(), trusted())), long_time));
   connection.connect();
   proxy.blackhole(true);
   const std::string large(30 << 20, 'x');  // more than sockets and proxy hold together
