@@ -48,7 +48,7 @@ class RedisSentinels final : public RedisEndpoint {
   static constexpr int server_count = 3;
   static constexpr int sentinel_count = 3;
 
-  explicit RedisSentinels(RedisSentinelsOptions options = {});
+  explicit RedisSentinels(const RedisSentinelsOptions& options = {});
   ~RedisSentinels() override;
 
   /// redis+sentinel://SENTINEL,SENTINEL,SENTINEL/SERVICE, with the servers' password in front and
@@ -78,7 +78,7 @@ class RedisSentinels final : public RedisEndpoint {
  private:
   using Servers = std::vector<std::unique_ptr<RedisServer>>;
 
-  RedisSentinels(Servers servers, RedisSentinelsOptions options);
+  RedisSentinels(Servers servers, const RedisSentinelsOptions& options);
   static Servers start_servers(const RedisServerOptions& options);
   void start_sentinels();
   RedisServer& server_at(const std::string& port) const;
