@@ -28,7 +28,7 @@ void await(const std::string& what, const std::function<std::string()>& missing)
     const bool last = steady_clock::now() >= deadline;
     const std::string answer = missing_or_thrown(missing);
     if (answer.empty()) return;
-    if (last) throw std::runtime_error("not within two minutes: " + what + "; " + answer);
+    if (last) throw std::runtime_error(what + ": not within two minutes (" + answer + ")");
     std::this_thread::sleep_for(milliseconds{10});
   }
 }

@@ -14,8 +14,6 @@
 namespace leasehold::harness {
 namespace {
 
-constexpr int kPrimaries = RedisCluster::node_count / 2;
-
 struct NodePorts {
   FreePort port;
   FreePort bus;
@@ -104,7 +102,7 @@ int checksum(std::string_view text) {
 RedisReply merged(const std::vector<RedisServer*>& nodes, const std::vector<std::string>& words) {
   std::set<std::string> elements;
   for (const RedisServer* each : nodes) {
-    const RedisReply reply = each->command(words);
+    RedisReply reply = each->command(words);
     if (reply.is_error()) return reply;
     for (const auto& element : reply.elements) elements.insert(element.string);
   }
@@ -184,7 +182,7 @@ RedisCluster::RedisCluster(Parts parts, const RedisClusterOptions& options)
   introduce();
   // They exchange their views several times as often.
   configure_all("cluster-node-timeout", "2000");
-  for (int i = kPrimaries; i < node_count; ++i) {
+  for (int i = primary_count; i < node_count; ++i) {
     expect_success(node(i), {"CLUSTER", "REPLICATE", id_of(partner_of(i))});
   }
   await_ready();
@@ -228,9 +226,10 @@ void RedisCluster::introduce() {
   for (int i = 0; i < node_count; ++i) {
     expect_success(node(i), {"CLUSTER", "SET-CONFIG-EPOCH", std::to_string(i + 1)});
   }
-  for (int i = 0; i < kPrimaries; ++i) {
+  for (int i = 0; i < primary_count; ++i) {
     std::vector<std::string> words = {"CLUSTER", "ADDSLOTS"};
-    for (int slot = slot_count * i / kPrimaries; slot < slot_count * (i + 1) / kPrimaries; ++slot) {
+    for (int slot = slot_count * i / primary_count; slot < slot_count * (i + 1) / primary_count;
+         ++slot) {
       words.push_back(std::to_string(slot));
     }
     expect_success(node(i), words);

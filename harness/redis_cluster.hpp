@@ -28,13 +28,12 @@ enum class SlotMove {
   opened,       ///< source and target know of the move; all keys are at the source
   part_moved,   ///< some keys are at the target, some at the source; once for each such batch
   keys_moved,   ///< all keys are at the target, but the slot still belongs to the source
-  target_owns,  ///< the target has taken the slot; the source and the others do not know it yet
+  target_owns,  ///< the target has taken the slot; the source and the others may not know yet
 };
 
 /// A Redis Cluster of three primaries, node(0) to node(2), with a replica each: that of node(i) is
-/// node(i + 3). Two nodes that are each other's replica stay so; which of them is the primary
-/// changes with every failover. The constructor returns when the cluster is complete in the view of
-/// every node.
+/// node(i + 3). These pairs never change, but with every failover the two change places. The
+/// constructor returns when the cluster is complete in the view of every node.
 ///
 /// As a RedisEndpoint it is the whole cluster; address() and port() are those of node(0). Nodes can
 /// be killed, paused and started again one by one, and keep their place in the cluster even when
@@ -43,7 +42,8 @@ enum class SlotMove {
 /// command(), keys(), primary_of() and primaries(), for one thread at a time.
 class RedisCluster final : public RedisEndpoint {
  public:
-  static constexpr int node_count = 6;
+  static constexpr int primary_count = 3;
+  static constexpr int node_count = 2 * primary_count;
   static constexpr int slot_count = 16'384;
 
   explicit RedisCluster(const RedisClusterOptions& options = {});
@@ -109,7 +109,7 @@ class RedisCluster final : public RedisEndpoint {
   static Parts start_nodes(const RedisClusterOptions& options);
   void introduce();
   void configure_all(const std::string& name, const std::string& value);
-  RedisServer& partner_of(int i) const { return node((i + node_count / 2) % node_count); }
+  RedisServer& partner_of(int i) const { return node((i + primary_count) % node_count); }
   RedisServer& node_at(std::int64_t port) const;
   std::vector<RedisServer*> up_nodes() const;
   /// Of all nodes that answer. Where two claim the same slot, the later one is right.

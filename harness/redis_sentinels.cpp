@@ -43,13 +43,11 @@ RedisSentinel::RedisSentinel(FreePort port, const Options& options)
   RedisProcess::start();
 }
 
-RedisSentinels::RedisSentinels(RedisSentinelsOptions options)
+RedisSentinels::RedisSentinels(const RedisSentinelsOptions& options)
     : RedisSentinels(start_servers(options.servers), options) {}
 
-RedisSentinels::RedisSentinels(Servers servers, RedisSentinelsOptions options)
-    : RedisEndpoint(servers.front()->address()),
-      options_(std::move(options)),
-      servers_(std::move(servers)) {
+RedisSentinels::RedisSentinels(Servers servers, const RedisSentinelsOptions& options)
+    : RedisEndpoint(servers.front()->address()), options_(options), servers_(std::move(servers)) {
   // First: sentinels ask replicas only every 10 s whether they are in sync.
   await("replication", [this] {
     return missing_replication(server(1), server(0)) + missing_replication(server(2), server(0));

@@ -42,13 +42,15 @@ class RedisSentinel : public RedisProcess {
 /// As a RedisEndpoint it is the primary of the moment; address() and port() are those of server(0).
 /// Servers and sentinels can be killed, paused and started again one by one. Without persistence,
 /// which is the default, a primary that starts again before it was replaced is empty, and so are
-/// its replicas then. Apart from uri(), command(), keys() and primary(), for one thread at a time.
+/// its replicas then. A sentinel that gives a server another role also closes the connections of
+/// its clients, so that command() may throw at that moment. Apart from uri(), command(), keys() and
+/// primary(), for one thread at a time.
 class RedisSentinels final : public RedisEndpoint {
  public:
   static constexpr int server_count = 3;
   static constexpr int sentinel_count = 3;
 
-  explicit RedisSentinels(RedisSentinelsOptions options = {});
+  explicit RedisSentinels(const RedisSentinelsOptions& options = {});
   ~RedisSentinels() override;
 
   /// redis+sentinel://SENTINEL,SENTINEL,SENTINEL/SERVICE, with the servers' password in front and
@@ -78,7 +80,7 @@ class RedisSentinels final : public RedisEndpoint {
  private:
   using Servers = std::vector<std::unique_ptr<RedisServer>>;
 
-  RedisSentinels(Servers servers, RedisSentinelsOptions options);
+  RedisSentinels(Servers servers, const RedisSentinelsOptions& options);
   static Servers start_servers(const RedisServerOptions& options);
   void start_sentinels();
   RedisServer& server_at(const std::string& port) const;
