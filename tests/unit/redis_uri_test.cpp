@@ -156,6 +156,7 @@ TEST(RedisUriTest, MessageNamesThePartThatIsWrong) {
       {"redis+sentinel://h/s/x", "database \"x\""},
       {"redis+sentinel://h/s?ca=/x", "unknown option \"ca\""},
       {"redis+sentinel://h/s?sentinel_user=u", "sentinel_user needs a sentinel_password"},
+      {"rediss://u:p@h/0?ca=/home/me@example/", "an @ after ?ca= must be written as %40"},
       {"redis+cluster://", "host is missing"},
       {"redis+cluster://h/1", "a cluster has only 0"},
       {std::string("redis://a\0b", 11), "host \"a\\x00b\""},
@@ -218,6 +219,7 @@ TEST(RedisUriTest, PasswordIsInNoMessage) {
            "redis://app:1?hunter2",
            "redis+sentinel://h/s?sentinel_pasword=hunter2",
            "redis+sentinel://app:hunter2@h,h2",
+           "redis+sentinel://app:pw@h/s?sentinel_password=a@b:hunter2",
            "redis+cluster://app:hunter2@h/1",
        }) {
     const std::string message = refusal_of(uri);

@@ -34,7 +34,7 @@ void LockCore::prepare(bool callbacks) {
   janitor.resume();
   std::call_once(listening_, [this] {
     listener_ = store->listen([this](const LockMessage& message) { hear(message); });
-    if (!listener_) waiting_room.hears_nothing();
+    if (!listener_) waiting_room.set_hears(false);
   });
 }
 
@@ -56,6 +56,7 @@ void LockCore::hear(const LockMessage& message) {
       waiting_room.show_in(message.name);
       break;
     case LockMessage::Type::reset:
+      waiting_room.set_hears(true);
       waiting_room.wake_all();
       keep_alive.verify_all();
       break;

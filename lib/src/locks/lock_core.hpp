@@ -49,7 +49,8 @@ class LockCore : public std::enable_shared_from_this<LockCore> {
 
   /// After prepare(): waits until we hear, or for as long as that is likely to help.
   void wait_until_heard(Deadline deadline, const std::stop_token& stop) {
-    if (listener_) listener_->wait_until_heard(deadline, stop);
+    if (!listener_ || listener_->wait_until_heard(deadline, stop)) return;
+    waiting_room.set_hears(false);  // perhaps the user may not subscribe
   }
 
   // Each is thread-safe and uses those before it: the last is destroyed first.

@@ -154,9 +154,11 @@ class LockListener {
  public:
   virtual ~LockListener() = default;
 
-  /// Waits until messages arrive here. Returns at the deadline at the latest, or if the token
-  /// fires, and soon if they seem not to arrive at all.
-  virtual void wait_until_heard(Deadline /*deadline*/, const std::stop_token& /*stop*/) {}
+  /// Waits until messages arrive here. False at the deadline at the latest, or if the token fires,
+  /// and soon if they seem not to arrive at all.
+  virtual bool wait_until_heard(Deadline /*deadline*/, const std::stop_token& /*stop*/) {
+    return true;
+  }
 };
 
 /// Where locks are kept. Thread-safe.

@@ -50,8 +50,9 @@ void WaitingRoom::Seat::note_line(std::optional<TimePoint> end, bool alone, Time
   set_alone(line, alone, asked_at);
   TimePoint watch_at = room_.next_watch_of(line, steady_clock::now());
   if (end) watch_at = std::min(watch_at, *end + after_end);
-  const bool first_answer = !std::exchange(line.answered, true);  // which is as good as a look
-  if (watch_at >= line.watch_at && !first_answer) return;
+  // The first answer is as good as a look if it says when the grant ends.
+  const bool instead_of_a_look = end && !std::exchange(line.answered, true);
+  if (watch_at >= line.watch_at && !instead_of_a_look) return;
   line.watch_at = watch_at;
   room_.changed_.notify_one();
 }
@@ -116,9 +117,9 @@ void WaitingRoom::show_in(const std::string& name) {
   changed_.notify_one();
 }
 
-void WaitingRoom::hears_nothing() {
+void WaitingRoom::set_hears(bool hears) {
   const ThreadLock lock(mutex_);
-  hears_ = false;
+  hears_ = hears;
 }
 
 void WaitingRoom::run(const std::stop_token& stop) {
@@ -142,6 +143,7 @@ void WaitingRoom::run(const std::stop_token& stop) {
     } catch (const std::exception& error) {
       logger_->info("waiting lines not watched error=\"{}\"", error.what());
       lock.lock();
+      for (const LineWatch& watch : lines) watch_again_soon(watch.name, now);
     }
   }
 }
@@ -160,7 +162,7 @@ void WaitingRoom::set_alone(Line& line, bool alone, TimePoint asked_at) {
 /// so that all of them together cost less than one look a second.
 WaitingRoom::TimePoint WaitingRoom::next_watch_of(const Line& line, TimePoint now) const {
   if (!hears_ || !line.alone || lines_.size() == 1) return now + round_time;
-  // The keys of a line live for ten minutes after each look.
+  // The keys of a line live for five minutes or more after each look.
   const auto turns = std::min(static_cast<double>(lines_.size()), most_turns);
   return now +
          std::chrono::duration_cast<milliseconds>(round_time * (turns * (1.0 + random_share())));
@@ -185,12 +187,20 @@ void WaitingRoom::wake_those_who_must_ask(Line& line, Seat& asked, LineWatch::Fo
   }
 }
 
+/// The last look has failed.
+void WaitingRoom::watch_again_soon(const std::string& name, TimePoint now) {
+  const auto found = lines_.find(name);
+  if (found == lines_.end()) return;
+  found->second.watch_at = std::min(found->second.watch_at, now + round_time);
+}
+
 void WaitingRoom::learn(const std::vector<LineWatch>& watched, TimePoint asked_at) {
   for (const LineWatch& watch : watched) {
     const auto found = lines_.find(watch.name);
     if (found == lines_.end()) continue;
     if (!watch.error.empty()) {
       logger_->info("waiting line not watched name={} error=\"{}\"", watch.name, watch.error);
+      watch_again_soon(watch.name, asked_at);
       continue;
     }
     Line& line = found->second;

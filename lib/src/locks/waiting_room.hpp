@@ -76,15 +76,15 @@ class WaitingRoom {
   /// Shows at once that this client is alive, because others have begun to wait for this lock.
   void show_in(const std::string& name);
 
-  /// From now on every line is watched once a second, because the store sends no messages.
-  void hears_nothing();
+  /// Whether messages of the store arrive. While they do not, every line is watched once a second.
+  void set_hears(bool hears);
 
  private:
   struct Line {
     std::list<Seat*> seats;  // the one that was seen in line longest ago is first
     bool alone = false;      // no other client waits there
     TimePoint crowded_at{};  // when a message said so; an answer from before may come after it
-    bool answered = false;   // the store has said how the line stands
+    bool answered = false;   // the store has said when the present grant ends
     TimePoint watch_at;
   };
 
@@ -97,6 +97,7 @@ class WaitingRoom {
   static void set_alone(Line& line, bool alone, TimePoint asked_at);
   TimePoint next_watch_of(const Line& line, TimePoint now) const LEASEHOLD_REQUIRES(mutex_);
   std::vector<LineWatch> choose_lines(TimePoint now) LEASEHOLD_REQUIRES(mutex_);
+  void watch_again_soon(const std::string& name, TimePoint now) LEASEHOLD_REQUIRES(mutex_);
   void learn(const std::vector<LineWatch>& lines, TimePoint asked_at) LEASEHOLD_REQUIRES(mutex_);
 
   LockStore& store_;

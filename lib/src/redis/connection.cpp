@@ -206,7 +206,9 @@ void Connection::greet(Deadline deadline, const std::function<bool()>& give_up) 
   const RedisReply role = receive(deadline);
   to_replica_ = !role.elements.empty() && role.elements[0].text == "slave";
   if (to_replica_ && destination_->has_sentinels()) {
-    throw explain("READONLY the sentinels name it, but it is not the primary yet", uri_.display());
+    throw ServerRefused(
+        ServerRefused::Reason::read_only,
+        uri_.display() + ": the sentinels name this server, but it is not the primary yet");
   }
 }
 

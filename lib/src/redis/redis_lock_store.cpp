@@ -395,10 +395,10 @@ class Listener final : public LockListener {
     changed_.notify_all();
   }
 
-  void wait_until_heard(Deadline deadline, const std::stop_token& stop) override {
+  bool wait_until_heard(Deadline deadline, const std::stop_token& stop) override {
     ThreadLock lock(mutex_);
-    changed_.wait_until(lock, stop, std::min(deadline, give_up_at_),
-                        [this]() LEASEHOLD_REQUIRES(mutex_) { return subscribed_; });
+    return changed_.wait_until(lock, stop, std::min(deadline, give_up_at_),
+                               [this]() LEASEHOLD_REQUIRES(mutex_) { return subscribed_; });
   }
 
  private:

@@ -111,10 +111,17 @@ RedisUri::Address parse_address(std::string_view text, int default_port, const R
   return address;
 }
 
+constexpr std::array<std::string_view, 8> option_names{
+    "db", "sentinel_user", "sentinel_password", "ca", "cert", "key", "server_name", "verify"};
+
 /// Parses what stands before the last @ and returns what follows it.
 std::string_view take_credentials(std::string_view text, RedisUri& uri) {
   const auto at = text.rfind('@');
   if (at == std::string_view::npos) return text;
+  for (const std::string_view name : option_names) {
+    const auto option = text.find("?" + std::string(name) + "=");
+    if (option < at) refuse("an @ after ?" + std::string(name) + "= must be written as %40");
+  }
   parse_credentials(text.substr(0, at), uri);
   return text.substr(at + 1);
 }

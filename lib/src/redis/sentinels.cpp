@@ -2,6 +2,7 @@
 
 #include <array>
 #include <charconv>
+#include <exception>
 #include <utility>
 
 #include "redis/connection.hpp"
@@ -64,6 +65,9 @@ class Sentinels::Sentinel {
     } catch (const Connection::Broken& broken) {
       connection_.close();
       throw Unavailable(where_ + ": " + broken.why);
+    } catch (...) {
+      connection_.close();  // a reply may be left unread
+      throw;
     }
   }
 
@@ -71,12 +75,12 @@ class Sentinels::Sentinel {
   void connect() {
     if (connection_.open()) return;
     const auto now = steady_clock::now();
-    if (now < next_attempt_) throw Unavailable(last_problem_);
+    if (now < next_attempt_) std::rethrow_exception(last_problem_);
     try {
       connection_.connect();
       backoff_.reset();
-    } catch (const Error& error) {
-      last_problem_ = error.what();
+    } catch (const Error&) {
+      last_problem_ = std::current_exception();
       next_attempt_ = steady_clock::now() + backoff_.next();
       throw;
     }
@@ -109,7 +113,7 @@ class Sentinels::Sentinel {
   Connection connection_;
   Backoff backoff_{milliseconds{50}, milliseconds{1'000}};
   steady_clock::time_point next_attempt_{};
-  std::string last_problem_;
+  std::exception_ptr last_problem_;
 };
 
 Sentinels::Sentinels(const RedisUri& uri, const std::shared_ptr<const TlsContext>& tls,
@@ -152,7 +156,7 @@ void Sentinels::run(const std::stop_token& stop) {
     if (stop.stop_requested()) return;
     asking_ = true;
     lock.unlock();
-    ask_all();
+    ask_all(stop);
     lock.lock();
     asking_ = false;
     ++asked_;
@@ -160,13 +164,16 @@ void Sentinels::run(const std::stop_token& stop) {
   }
 }
 
-void Sentinels::ask_all() {
+void Sentinels::ask_all(const std::stop_token& stop) {
   std::optional<Sentinel::Answer> best;
   std::optional<ServerRefused> refused;
   std::string problem;
+  std::size_t answers = 0;
   for (const auto& sentinel : sentinels_) {
+    if (stop.stop_requested()) return;
     try {
       auto answer = sentinel->ask();
+      ++answers;
       if (!best || answer.epoch > best->epoch) best = std::move(answer);
     } catch (const ServerRefused& error) {
       refused = error;
@@ -174,6 +181,11 @@ void Sentinels::ask_all() {
       problem = error.what();
     }
   }
+  if (best && best->epoch < epoch_ && answers <= sentinels_.size() / 2) {
+    best.reset();  // a sentinel that is cut off, perhaps together with an old primary
+    problem = "those that answer have an older configuration than others had";
+  }
+  if (best) epoch_ = best->epoch;
   bool is_another = false;
   {
     const ThreadLock lock(mutex_);

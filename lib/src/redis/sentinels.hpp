@@ -18,7 +18,7 @@ class TlsContext;
 
 /// Knows which server is the primary, because it asks all sentinels of a service twice a second,
 /// and at once whenever somebody wants to connect. If they differ, the one with the latest
-/// configuration is believed. Thread-safe.
+/// configuration is believed; an older one than before only if most of them have it. Thread-safe.
 class Sentinels {
  public:
   using Deadline = std::chrono::steady_clock::time_point;
@@ -36,11 +36,12 @@ class Sentinels {
   class Sentinel;
 
   void run(const std::stop_token& stop);
-  void ask_all();
+  void ask_all(const std::stop_token& stop);
 
   const std::string where_;
   const std::function<void()> on_change_;
   std::vector<std::unique_ptr<Sentinel>> sentinels_;  // used by the thread only
+  unsigned long long epoch_ = 0;                      // of what we believe; used by the thread only
 
   ThreadMutex mutex_;
   StoppableCondition changed_;

@@ -241,11 +241,13 @@ void SharedConnection::send(Round& round) {
   stamp(round);
   if (!round.first->next) {
     round.sent = connection_.send(round.first->bytes, round.deadline);
+    round.complete = round.sent == round.first->bytes.size();
     return;
   }
   clear_for_reuse(outgoing_);
   for (Request* r = round.first; r; r = r->next) outgoing_ += r->bytes;
   round.sent = connection_.send(outgoing_, round.deadline);
+  round.complete = round.sent == outgoing_.size();
 }
 
 /// Reads the replies to a round that was sent. Each of its requests ends with replies or a failure.
@@ -258,8 +260,10 @@ void SharedConnection::receive(Round& round) {
     if (sent > 0 && request->bytes.size() <= sent) {
       connection_.await_bytes(round.deadline);
       // Redis has nearly finished this round. It gets the next one before we read and wake threads.
-      // Unless another connection is needed first.
-      if (!wants_to_move_) ahead_ = take_queue();
+      // Unless another connection is needed first, or a part of this one is missing: the server
+      // would take what follows for that part.
+      const bool stays = !wants_to_move_ && connection_.moves() == destination_->moves();
+      if (stays && round.complete) ahead_ = take_queue();
       if (ahead_.first) send(ahead_);
     }
     for (; request && request->bytes.size() <= sent; request = request->next) {

@@ -83,7 +83,8 @@ class SharedConnection {
     Request* first = nullptr;
     Bells* bells = nullptr;
     TimePoint deadline{};
-    std::size_t sent = 0;  // bytes that may have reached the server
+    std::size_t sent = 0;   // bytes that may have reached the server
+    bool complete = false;  // all of them
   };
 
   /// What a caller has to do.

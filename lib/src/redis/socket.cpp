@@ -76,8 +76,9 @@ Socket& Socket::operator=(Socket&& other) noexcept {
 
 /// Shared with the thread that asks the resolver, which may outlive the connector.
 struct Connector::Lookup {
-  explicit Lookup(std::string name) : host(std::move(name)) {}
+  Lookup(std::string its_host, int its_port) : host(std::move(its_host)), port(its_port) {}
   const std::string host;
+  const int port;
   ThreadMutex mutex;
   ThreadCondition changed;
   std::optional<Answer> answer LEASEHOLD_GUARDED_BY(mutex);
@@ -87,7 +88,7 @@ struct Connector::Lookup {
 /// may be old by now.
 bool Connector::is_outdated(Lookup& lookup, const RedisUri& server) {
   const ThreadLock lock(lookup.mutex);
-  return lookup.answer.has_value() || lookup.host != server.host;
+  return lookup.answer.has_value() || lookup.host != server.host || lookup.port != server.port;
 }
 
 Connector::Answer Connector::look_up(const RedisUri& server, int flags) {
@@ -115,7 +116,7 @@ std::vector<Connector::Address> Connector::addresses(const RedisUri& server, Dea
   if (!lookup_) {
     Answer numeric = look_up(server, AI_NUMERICHOST);  // which asks nobody
     if (numeric.error == 0) return std::move(numeric.found);
-    auto lookup = std::make_shared<Lookup>(server.host);
+    auto lookup = std::make_shared<Lookup>(server.host, server.port);
     start_thread<std::thread>("to look up the server's name", [lookup, server] {
       Answer answer = look_up(server, 0);
       const ThreadLock lock(lookup->mutex);

@@ -1,6 +1,11 @@
 // A Redis whose primary is watched by sentinels: it is killed, stopped or replaced.
 #include <gtest/gtest.h>
 
+#include <atomic>
+#include <thread>
+#include <utility>
+#include <vector>
+
 #include "harness/redis_sentinels.hpp"
 #include "tests/support/eventually.hpp"
 #include "tests/support/lock_clients.hpp"
@@ -94,6 +99,33 @@ TEST_F(SentinelTest, ReplacedPrimaryIsLeftAlthoughItStillAnswers) {
   ASSERT_TRUE(locks_are_kept_on(next));
   const Lock lock = client.acquire("lock").value();
   EXPECT_TRUE(key_exists(next, key_of("lock")));
+}
+
+// Requests that are sent before the replies to the last ones are read must not keep a client there.
+TEST_F(SentinelTest, ReplacedPrimaryIsLeftByABusyClientToo) {
+  std::atomic<bool> done = false;
+  std::vector<std::jthread> threads;
+  for (int i = 0; i < 8; ++i) {
+    threads.emplace_back([&, name = "busy " + std::to_string(i)] {
+      while (!done) client.acquire(name, {.ttl = 2s, .wait = patience}).value().release();
+    });
+  }
+  const RedisServer& old = redis.primary();
+  const auto scripts = [&] {
+    const std::string stats = old.command({"INFO", "commandstats"}).string;
+    const std::string field = "cmdstat_evalsha:calls=";
+    const auto at = stats.find(field);
+    return at == std::string::npos ? 0 : std::stoll(stats.substr(at + field.size()));
+  };
+  ASSERT_TRUE(eventually([&] { return scripts() > 100; }, patience));
+  redis.fail_over();
+  const RedisServer& next = redis.await_primary_other_than(old.port());
+  EXPECT_TRUE(locks_are_kept_on(next));
+  EXPECT_EQ(old.command({"ROLE"}).elements.at(0).string, "master") << "it has left too late";
+  EXPECT_TRUE(eventually([&, before = scripts()]() mutable {
+    return std::exchange(before, scripts()) == before;
+  })) << "it still works there";
+  done = true;
 }
 
 TEST_F(SentinelTest, PrimaryThatHasStoppedIsReplaced) {
