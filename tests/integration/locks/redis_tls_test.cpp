@@ -80,7 +80,7 @@ TEST(RedisTlsTest, CommandsAndLargeValuesGoBothWays) {
   const auto link = proper_link();
   EXPECT_EQ(call(*link, {"PING"}).text, "PONG");
   // Around the size of a record, and much more than one.
-  for (const std::size_t size : {0, 1, 16'000, 16'383, 16'384, 16'385, 1'000'000, 20'000'000}) {
+  for (const std::size_t size : {0U, 1U, 16'383U, 16'384U, 16'385U, 1'000'000U, 20'000'000U}) {
     const std::string value(size, 'x');
     EXPECT_TRUE(call(*link, {"ECHO", value}).text == value) << size;
   }
@@ -198,9 +198,10 @@ class ScriptedTlsServer {
  private:
   const FreePort port_;
   const CertificatePair own_ = certificates().issue();
-  Process process_{{"openssl", "s_server", "-crlf", "-accept",
-                    "127.0.0.1:" + std::to_string(port_.number()), "-cert",
-                    own_.certificate.string(), "-key", own_.key.string()}};
+  Process process_{ProcessOptions{.argv = {"openssl", "s_server", "-crlf", "-accept",
+                                           "127.0.0.1:" + std::to_string(port_.number()), "-cert",
+                                           own_.certificate.string(), "-key", own_.key.string()},
+                                  .err = Output::discard()}};
 };
 
 // Redis sends session tickets before its first reply, so that they are read with it. Other servers
