@@ -59,12 +59,13 @@ Period period_of(CertificateOptions::Validity validity) {
 }  // namespace
 
 Certificates::Certificates() : authority_(new_pair()) {
-  std::ofstream(dir_.path() / "openssl_config") << openssl_config << "database = " << in_dir("index") << "\n"
-                                        << "serial = " << in_dir("serial") << "\n"
-                                        << "new_certs_dir = " << dir_.path().string() << "\n";
+  std::ofstream(dir_.path() / "config")
+      << openssl_config << "database = " << in_dir("index") << "\n"
+      << "serial = " << in_dir("serial") << "\n"
+      << "new_certs_dir = " << dir_.path().string() << "\n";
   std::ofstream(dir_.path() / "index");
   std::ofstream(dir_.path() / "serial") << "01\n";
-  openssl({"req", "-openssl_config", in_dir("openssl_config"), "-x509", "-extensions", "v3_ca", "-days", "30",
+  openssl({"req", "-config", in_dir("config"), "-x509", "-extensions", "v3_ca", "-days", "30",
            "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-subj",
            "/CN=Leasehold test authority", "-keyout", authority_.key.string(), "-out",
            authority_.certificate.string()});
@@ -79,7 +80,7 @@ CertificatePair Certificates::issue(const CertificateOptions& options) {
   CertificatePair pair = new_pair();
   const std::string request = pair.certificate.string() + ".request";
   const std::string extensions = pair.certificate.string() + ".extensions";
-  std::vector<std::string> ask{"req", "-openssl_config", in_dir("openssl_config"), "-newkey", "ec"};
+  std::vector<std::string> ask{"req", "-config", in_dir("config"), "-newkey", "ec"};
   ask.insert(ask.end(), {"-pkeyopt", "ec_paramgen_curve:P-256", "-keyout", pair.key.string()});
   ask.insert(ask.end(), {"-out", request, "-subj", "/CN=" + options.common_name});
   if (options.passphrase.empty()) {
@@ -94,7 +95,7 @@ CertificatePair Certificates::issue(const CertificateOptions& options) {
   if (!options.names.empty()) file << "subjectAltName = " << options.names << "\n";
   file.close();
   const Period period = period_of(options.validity);
-  std::vector<std::string> sign{"ca", "-openssl_config", in_dir("openssl_config"), "-batch", "-notext"};
+  std::vector<std::string> sign{"ca", "-config", in_dir("config"), "-batch", "-notext"};
   sign.insert(sign.end(), {"-in", request, "-out", pair.certificate.string()});
   sign.insert(sign.end(), {"-extfile", extensions});
   sign.insert(sign.end(), {"-startdate", period.start, "-enddate", period.end});
