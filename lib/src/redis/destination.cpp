@@ -7,7 +7,7 @@
 
 namespace leasehold::inline v0::redis {
 
-Destination::Destination(RedisUri uri, std::chrono::milliseconds connect_timeout)
+Destination::Destination(const RedisUri& uri, std::chrono::milliseconds connect_timeout)
     : Destination(uri, connect_timeout, TlsContext::load(uri.tls)) {}
 
 Destination::Destination(RedisUri uri, std::chrono::milliseconds connect_timeout,

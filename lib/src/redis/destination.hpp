@@ -18,7 +18,7 @@ class Destination {
   using Deadline = std::chrono::steady_clock::time_point;
 
   /// Reads the files that RedisUri::tls names. Throws InvalidArgument if they are of no use.
-  Destination(RedisUri uri, std::chrono::milliseconds connect_timeout);
+  Destination(const RedisUri& uri, std::chrono::milliseconds connect_timeout);
   Destination(RedisUri uri, std::chrono::milliseconds connect_timeout,
               std::shared_ptr<const TlsContext> tls);
   ~Destination();

@@ -135,7 +135,7 @@ std::optional<std::string_view> cut_at(std::string_view& text, char mark) {
   return rest;
 }
 
-void set_tls_option(RedisTls& tls, std::string_view name, std::string value) {
+void set_tls_option(RedisTls& tls, std::string_view name, const std::string& value) {
   if (name == "ca") tls.ca = value;
   if (name == "cert") tls.certificate = value;
   if (name == "key") tls.key = value;
