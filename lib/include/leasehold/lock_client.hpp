@@ -56,7 +56,7 @@ struct LockClientOptions {
 
 /// Named locks in one Redis, or on this machine in SQLite: in a file or in memory. A client is
 /// cheap to use, but has four threads (up to three more when needed) and up to three connections:
-/// make one for the whole process.
+/// make one for the whole process. With sentinels it has one more thread, and a connection to each.
 ///
 /// Lock names are 1 to 512 bytes without control characters or braces.
 /// Thread safety: every member may be called from any thread. Locks may outlive their client.

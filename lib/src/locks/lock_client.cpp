@@ -9,6 +9,7 @@
 #include "locks/validation.hpp"
 #include "redis/hiredis_link.hpp"
 #include "redis/redis_lock_store.hpp"
+#include "redis/redis_uri.hpp"
 #include "sqlite/locks/sqlite_lock_store.hpp"
 #include "support/default_logger.hpp"
 #include "support/quote.hpp"
@@ -41,12 +42,9 @@ std::unique_ptr<LockStore> open_store(std::string_view uri, const RunnerId& runn
                                                  options.keep_counters, options.sqlite.timeout});
   }
   if (!uri.starts_with("redis")) {
-    throw InvalidArgument(
-        "lock URI: " + unknown_scheme(uri) +
-        "; expected redis://[user:password@]host[:port][/db], "
-        "redis+unix:///path[?db=n], redis+sentinel://host[:port],.../service[/db], the "
-        "same with rediss for TLS, " +
-        std::string(sqlite::sqlite_uri_forms));
+    throw InvalidArgument("lock URI: " + unknown_scheme(uri) + "; expected " +
+                          std::string(redis::redis_uri_forms) + "; or " +
+                          std::string(sqlite::sqlite_uri_forms));
   }
   const auto logger = options.logger ? options.logger : default_logger();
   auto links = redis::connect_pair(uri, options.redis, logger);

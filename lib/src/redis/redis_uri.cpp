@@ -11,16 +11,11 @@
 namespace leasehold::inline v0::redis {
 namespace {
 
-constexpr std::string_view expected =
-    "expected redis://[user:password@]host[:port][/db], redis+unix:///path[?db=n] or "
-    "redis+sentinel://[user:password@]host[:port][,host[:port]...]/service[/db]; with TLS "
-    "rediss:// or rediss+sentinel://";
-
 constexpr int sentinel_port = 26'379;
 constexpr std::size_t most_seeds = 100;
 
 [[noreturn]] void refuse(const std::string& what) {
-  throw InvalidArgument("Redis URI: " + what + "; " + std::string(expected));
+  throw InvalidArgument("Redis URI: " + what + "; expected " + std::string(redis_uri_forms));
 }
 
 std::optional<int> parse_number(std::string_view text, int least, int most) {

@@ -9,6 +9,12 @@
 
 namespace leasehold::inline v0::redis {
 
+/// What is allowed, for messages.
+inline constexpr std::string_view redis_uri_forms =
+    "redis://[user:password@]host[:port][/db], redis+unix:///path[?db=n] or "
+    "redis+sentinel://[user:password@]host[:port][,host[:port]...]/service[/db]; with TLS "
+    "rediss:// or rediss+sentinel://";
+
 struct RedisUri {
   enum class Topology { server, sentinel, cluster };
 
