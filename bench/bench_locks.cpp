@@ -24,6 +24,11 @@ const std::vector<Case>& cases() {
       {"uncontended_64_threads",
        [](auto& bench, auto& name) { return uncontended(bench, name, 64, 2.0); }},
       {"tls_1_thread", tls},
+      {"cluster_64_threads", cluster},
+      {"replicas_majority_64_threads", replicas_majority},
+#ifdef LEASEHOLD_WITH_REDIS_PLUS_PLUS
+      {"redis_plus_plus_1_thread", redis_plus_plus},
+#endif
       {"keep_alive_10000", keep_alive},
       {"hot_lock_handover", hot_lock_handover},
       {"handover_latency", handover_latency},

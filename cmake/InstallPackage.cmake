@@ -1,10 +1,15 @@
-# The installed package, for find_package(leasehold [COMPONENTS locks tasks]) and for pkg-config. The
+# The installed package, for find_package(leasehold [COMPONENTS locks tasks redis_plus_plus]) and for pkg-config. The
 # dependencies of a component are read from what its target links. A new dependency needs no line
 # here if leasehold_how_to_find() knows it already.
 include(CMakePackageConfigHelpers)
 
 set(config_dir ${CMAKE_INSTALL_LIBDIR}/cmake/leasehold)
 set(LEASEHOLD_COMPONENTS core sqlite locks tasks)
+# Found only if it is named, so that nobody needs redis-plus-plus who does not use it.
+set(LEASEHOLD_OPTIONAL_COMPONENTS "")
+if(TARGET leasehold_redis_plus_plus)
+  list(APPEND LEASEHOLD_OPTIONAL_COMPONENTS redis_plus_plus)
+endif()
 
 # How consumers find the target <library>: sets <out>_CMAKE (lines for the config file) and
 # <out>_PC (a pkg-config module, or empty for headers that only our own sources include).
@@ -24,6 +29,9 @@ function(leasehold_how_to_find library out)
   elseif(library STREQUAL "OpenSSL::SSL")
     set(lines "find_dependency(OpenSSL)")
     set(pc openssl)
+  elseif(library MATCHES "^redis\\+\\+::")
+    set(lines "find_dependency(redis++)")
+    set(pc redis++)
   elseif(library STREQUAL "nlohmann_json::nlohmann_json")
     set(lines "find_dependency(nlohmann_json)")
   else()
@@ -37,7 +45,7 @@ endfunction()
 file(RELATIVE_PATH pc_to_prefix ${CMAKE_INSTALL_FULL_LIBDIR}/pkgconfig ${CMAKE_INSTALL_PREFIX})
 
 set(LEASEHOLD_FIND_DEPENDENCIES "")
-foreach(component IN LISTS LEASEHOLD_COMPONENTS)
+foreach(component IN LISTS LEASEHOLD_COMPONENTS LEASEHOLD_OPTIONAL_COMPONENTS)
   get_target_property(libraries leasehold_${component} INTERFACE_LINK_LIBRARIES)
   get_target_property(type leasehold_${component} TYPE)
   set(find_lines "")

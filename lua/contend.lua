@@ -115,6 +115,7 @@ if holder == 'shared' then
 end
 local mine = own and string.sub(own, 1, 1)
 if mine == '=' then
+  write_again()
   local token = holders_token(kind == 'x' and current or '')
   return reply('mine', token == 0 and token_for_grant() or token)
 end

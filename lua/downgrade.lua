@@ -18,7 +18,11 @@ if not holder then
   return 0
 end
 if holder == 'shared' then
-  return redis.call('ZSCORE', holders, owner) and 1 or -1
+  if not redis.call('ZSCORE', holders, owner) then
+    return -1
+  end
+  write_again()
+  return 1
 end
 if owner_of(current) ~= owner then
   return -1

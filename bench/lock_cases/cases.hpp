@@ -22,6 +22,17 @@ Result uncontended(LockBench& bench, const std::string& name, std::size_t thread
 /// Pairs of acquire and release over TLS, against the same without.
 Result tls(LockBench& bench, const std::string& name);
 
+/// Pairs by 64 threads in a cluster of three primaries, against one server. All share the cores of
+/// this machine, so that this shows what the cluster costs rather than what it gains.
+Result cluster(LockBench& bench, const std::string& name);
+
+/// Pairs by 64 threads whose grants two replicas have to confirm, against the same without.
+Result replicas_majority(LockBench& bench, const std::string& name);
+
+/// Pairs of acquire and release through a client of redis-plus-plus, against the library's own
+/// link. Only where redis-plus-plus was found.
+Result redis_plus_plus(LockBench& bench, const std::string& name);
+
 /// Heartbeats of 10,000 held locks.
 Result keep_alive(LockBench& bench, const std::string& name);
 

@@ -43,6 +43,15 @@ local function even_if_full()
   redis.call('HDEL', book, '')
 end
 
+-- A client that waits for replicas waits for what its own connection wrote last. What was granted over
+-- another connection must be written again for that; this changes nothing.
+local function write_again()
+  local pttl = redis.call('PTTL', lock)
+  if pttl > 0 then
+    redis.call('PEXPIRE', lock, pttl)
+  end
+end
+
 -- A missing counter starts from the clock in µs. It grows by one with each grant, the clock by a
 -- million a second: so it never goes back, even if it expired or all data was lost. `least` is when the
 -- caller's connection was made, in µs of this server: a smaller counter is older than this server's time

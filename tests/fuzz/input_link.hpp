@@ -84,10 +84,8 @@ class InputLink final : public RedisLink {
   explicit InputLink(Input& input) : input_(input), background_(input) {}
 
   using RedisLink::pipeline;
-  std::vector<RedisReply> pipeline(std::span<const RedisCommand> commands, milliseconds) override {
-    return pipeline(commands);
-  }
-  std::vector<RedisReply> pipeline(std::span<const RedisCommand> commands) override {
+  std::vector<RedisReply> pipeline(std::span<const RedisCommand> commands,
+                                   const RedisCall& /*how*/) override {
     const std::lock_guard guard(mutex_);
     Input& input = std::this_thread::get_id() == caller_ ? input_ : background_;
     if (input.empty()) throw Unavailable("the input has ended");

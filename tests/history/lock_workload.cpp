@@ -49,6 +49,7 @@ class Dice {
   std::string one_of(const std::string& prefix, int count) {
     return prefix + std::to_string(between(0, count - 1));
   }
+  std::size_t index(std::size_t count) { return engine_() % count; }
   std::uint64_t seed() { return engine_(); }
 
  private:
@@ -59,13 +60,16 @@ std::int64_t in_history(steady_clock::time_point time) {
   return time.time_since_epoch() / std::chrono::nanoseconds{1};
 }
 
-LockClientOptions client_options() {
+LockClientOptions client_options(const LockWorkload& workload) {
   LockClientOptions options;
   options.redis.command_timeout = milliseconds{300};
+  options.replicas = workload.replicas;
+  options.replicas.timeout = options.redis.command_timeout / 2;
   options.redis.connect_timeout = milliseconds{300};
   options.sqlite.timeout = milliseconds{300};
   options.keep_stale_records = milliseconds{2'000};
-  options.keep_counters = milliseconds{1'000};  // counters expire all the time
+  // Counters expire all the time; but not during a failover, after which they must not go back.
+  if (workload.work != Work::hold) options.keep_counters = milliseconds{1'000};
   options.logger =
       std::make_shared<spdlog::logger>("quiet", std::make_shared<spdlog::sinks::null_sink_mt>());
   return options;
@@ -73,10 +77,10 @@ LockClientOptions client_options() {
 
 /// A file is looked at when it is opened, and others may be in the way for longer than the
 /// time-out.
-LockClient open_client(const std::string& uri) {
+LockClient open_client(const LockWorkload& workload) {
   for (const auto deadline = steady_clock::now() + std::chrono::minutes{1};;) {
     try {
-      return LockClient{uri, client_options()};
+      return LockClient{workload.uri, client_options(workload)};
     } catch (const Unavailable&) {
       if (steady_clock::now() > deadline) throw;
     }
@@ -84,8 +88,8 @@ LockClient open_client(const std::string& uri) {
 }
 
 LockClient make_client(const LockWorkload& workload) {
-  if (workload.bug == PlantedBug::none) return open_client(workload.uri);
-  const LockClientOptions options = client_options();
+  if (workload.bug == PlantedBug::none) return open_client(workload);
+  const LockClientOptions options = client_options(workload);
   return LockClient{plant(workload.bug, connect_redis(workload.uri, options.redis)), options};
 }
 
@@ -138,6 +142,7 @@ class Worker {
 
   void work_once() {
     if (workload_.work == Work::wait) return wait_in_line();
+    if (workload_.work == Work::hold) return take_and_hold();
     const int chance = dice_.between(1, 100);
     if (chance <= 35) {
       take_alone(dice_.one_of("plain-", plain_locks));
@@ -355,6 +360,15 @@ class Worker {
         [&](Phase phase, const std::string& reason) { end_acquire(invoke, phase, reason); });
   }
 
+  /// The lease is longer than a failover takes: only then can a holder still trust a lock that the
+  /// new primary gives to somebody else.
+  void take_and_hold() {
+    LockOptions options;
+    options.ttl = std::chrono::seconds{10};
+    options.wait = milliseconds{dice_.between(1, 2'000)};
+    take_alone(workload_.locks[dice_.index(workload_.locks.size())], options);
+  }
+
   /// Where everything is allowed.
   void dispute(const std::string& name) {
     if (dice_.percent(4)) return force_release(name);
@@ -420,6 +434,13 @@ class Worker {
     };
     const int ttl = static_cast<int>(options.ttl.count());
     const int chance = dice_.between(1, 100);
+    if (workload_.work == Work::hold) {
+      if (chance > 10) return sleep(0, 20'000);
+      for (int part = dice_.between(30, 70); part > 0 && check(grant, lock); --part) {
+        sleep(100'000, 100'000);
+      }
+      return;
+    }
     if (chance <= 75) return sleep(0, 500);
     if (chance <= 96) return sleep(500, 5'000);
     // For longer than the ttl, by many small steps: what the others may do meanwhile depends on how

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "leasehold/redis_link.hpp"
 #include "tests/history/fenced_register.hpp"
 #include "tests/history/planted_bug.hpp"
 
@@ -16,6 +17,7 @@ namespace leasehold::testing {
 enum class Work {
   everything,  ///< take locks in every way there is
   wait,        ///< wait for one lock that the others use too: a crowd to be killed
+  hold,        ///< take and release `locks`, and keep some of them for longer than a failover takes
 };
 /// The lock that they wait for.
 inline constexpr const char* awaited_lock = "plain-0";
@@ -30,6 +32,8 @@ struct LockWorkload {
   std::string process;              ///< a name that no other has in this history
   std::uint64_t seed = 0;
   Work work = Work::everything;
+  std::vector<std::string> locks;  ///< of Work::hold
+  RedisReplicas replicas;
   int clients = 1;
   int threads = 4;  ///< of each client
   PlantedBug bug = PlantedBug::none;

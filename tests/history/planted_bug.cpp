@@ -75,12 +75,8 @@ class BrokenLink final : public RedisLink {
       : broken_(broken_scripts(bug)), link_(std::move(link)) {}
 
   std::vector<RedisReply> pipeline(std::span<const RedisCommand> commands,
-                                   std::chrono::milliseconds timeout) override {
-    return link_->pipeline(Changed{*this, commands}.commands, timeout);
-  }
-
-  std::vector<RedisReply> pipeline(std::span<const RedisCommand> commands) override {
-    return link_->pipeline(Changed{*this, commands}.commands);
+                                   const RedisCall& how) override {
+    return link_->pipeline(Changed{*this, commands}.commands, how);
   }
 
   std::unique_ptr<RedisSubscription> subscribe(std::string channel,
@@ -104,7 +100,7 @@ class BrokenLink final : public RedisLink {
           copy[0] = "EVAL";
           copy[1] = broken->second;
         }
-        commands.emplace_back(copy);
+        commands.emplace_back(copy, command.key);
       }
     }
     std::vector<std::vector<std::string_view>> words;

@@ -1,4 +1,5 @@
-# Run by ctest with BUILD_DIR, CONSUMER, WORK_DIR, LIBDIR, CXX and VERSION.
+# Run by ctest with BUILD_DIR, CONSUMER, WORK_DIR, LIBDIR, CXX, VERSION and
+# OPTIONAL_COMPONENTS.
 cmake_minimum_required(VERSION 3.25)
 
 # run(<what> <command>...): sets `output`; if the command fails, the test ends with what it printed.
@@ -24,14 +25,17 @@ run("install" ${CMAKE_COMMAND} --install ${BUILD_DIR} --prefix ${first})
 # An installed tree can be moved: nothing in it depends on where it was installed or built.
 file(RENAME ${first} ${prefix})
 
-run("configure with find_package" ${CMAKE_COMMAND} -S ${CONSUMER} -B ${WORK_DIR}/build -G Ninja
-    -DCMAKE_CXX_COMPILER=${CXX} -DCMAKE_PREFIX_PATH=${prefix} -DCMAKE_BUILD_TYPE=Debug
-    # Another Leasehold that is installed on this machine must not be found.
-    -DCMAKE_FIND_USE_PACKAGE_REGISTRY=OFF)
-run("build with find_package" ${CMAKE_COMMAND} --build ${WORK_DIR}/build)
-run("run, built with find_package" ${CMAKE_COMMAND} -E env LD_LIBRARY_PATH=${prefix}/${LIBDIR}
-    ${WORK_DIR}/build/consumer)
-expect_version()
+# Once without the optional components, which then nobody looks for, and once with each of them.
+foreach(components "" ${OPTIONAL_COMPONENTS})
+  run("configure with find_package" ${CMAKE_COMMAND} -S ${CONSUMER} -B ${WORK_DIR}/build${components} -G Ninja
+      -DCMAKE_CXX_COMPILER=${CXX} -DCMAKE_PREFIX_PATH=${prefix} -DCMAKE_BUILD_TYPE=Debug
+      # Another Leasehold that is installed on this machine must not be found.
+      -DCMAKE_FIND_USE_PACKAGE_REGISTRY=OFF -DOPTIONAL_COMPONENTS=${components})
+  run("build with find_package" ${CMAKE_COMMAND} --build ${WORK_DIR}/build${components})
+  run("run, built with find_package" ${CMAKE_COMMAND} -E env LD_LIBRARY_PATH=${prefix}/${LIBDIR}
+      ${WORK_DIR}/build${components}/consumer)
+  expect_version()
+endforeach()
 
 find_program(PKG_CONFIG NAMES pkg-config pkgconf REQUIRED)
 set(ENV{PKG_CONFIG_PATH} ${prefix}/${LIBDIR}/pkgconfig)

@@ -35,19 +35,18 @@ class HookedLink final : public RedisLink {
   int round_trips() const { return round_trips_; }
 
   std::vector<leasehold::RedisReply> pipeline(std::span<const RedisCommand> commands,
-                                              std::chrono::milliseconds timeout) override {
+                                              const RedisCall& how) override {
     const auto is_renewal = [](const RedisCommand& command) {
       return std::any_of(command.begin(), command.end(), [](std::string_view word) {
         return word.find("\"renewals\":") != std::string_view::npos;
       });
     };
-    if (std::any_of(commands.begin(), commands.end(), is_renewal)) before_renewal();
-    return inner_->pipeline(commands, timeout);
-  }
-
-  std::vector<leasehold::RedisReply> pipeline(std::span<const RedisCommand> commands) override {
+    if (how.timeout) {  // as renewals have it
+      if (std::any_of(commands.begin(), commands.end(), is_renewal)) before_renewal();
+      return inner_->pipeline(commands, how);
+    }
     ++round_trips_;
-    auto replies = inner_->pipeline(commands);
+    auto replies = inner_->pipeline(commands, how);
     after_command();
     return replies;
   }

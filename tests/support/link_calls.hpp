@@ -17,7 +17,7 @@ namespace leasehold::testing {
 inline leasehold::RedisReply call(RedisLink& link, std::initializer_list<std::string_view> words,
                                   std::optional<std::chrono::milliseconds> timeout = {}) {
   const RedisCommand command{words.begin(), words.size()};
-  auto replies = timeout ? link.pipeline({&command, 1}, *timeout) : link.pipeline({&command, 1});
+  auto replies = link.pipeline({&command, 1}, {.timeout = timeout});
   return std::move(replies.at(0));
 }
 

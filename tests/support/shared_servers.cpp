@@ -1,11 +1,14 @@
 
 #include <array>
 #include <atomic>
+#include <chrono>
 #include <cstdlib>
 #include <memory>
 #include <stdexcept>
 #include <string_view>
 
+#include "harness/redis_cluster.hpp"
+#include "harness/redis_sentinels.hpp"
 #include "tests/support/shared_servers.hpp"
 #include "tests/support/test_namespace.hpp"
 
@@ -34,12 +37,28 @@ RedisUnderTest start_with_tls() {
   return {server, server->tls_uri("ca=" + ca.string())};
 }
 
+RedisUnderTest start_with_sentinels() {
+  // A failover that no test asked for would lose grants: on a busy machine, a server may well not
+  // answer for a second.
+  auto servers = std::make_shared<RedisSentinels>(
+      RedisSentinelsOptions{.down_after = std::chrono::seconds{30}});
+  return {servers, servers->uri()};
+}
+
+RedisUnderTest start_cluster() {
+  auto cluster =
+      std::make_shared<RedisCluster>(RedisClusterOptions{.node_timeout = std::chrono::seconds{30}});
+  return {cluster, cluster->uri()};
+}
+
 struct Topology {
   std::string_view name;
   RedisUnderTest (*start)();
 };
 
-constexpr std::array topologies{Topology{"plain", start_plain}, Topology{"tls", start_with_tls}};
+constexpr std::array topologies{Topology{"plain", start_plain}, Topology{"tls", start_with_tls},
+                                Topology{"sentinel", start_with_sentinels},
+                                Topology{"cluster", start_cluster}};
 
 const Topology& topology() {
   std::string wanted = from_environment("LEASEHOLD_TEST_TOPOLOGY");

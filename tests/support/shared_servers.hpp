@@ -4,13 +4,14 @@
 #include <string>
 
 #include "harness/postgres_server.hpp"
+#include "harness/redis_cluster.hpp"
 #include "harness/redis_server.hpp"
 #include "tests/support/test_namespace.hpp"
 
 namespace leasehold::testing {
 
-/// A Redis for locks, in the topology that $LEASEHOLD_TEST_TOPOLOGY names: `plain` (the default) or
-/// `tls`.
+/// A Redis for locks, in the topology that $LEASEHOLD_TEST_TOPOLOGY names: `plain` (the default),
+/// `tls`, `sentinel` or `cluster`.
 struct RedisUnderTest {
   std::shared_ptr<RedisEndpoint> server;  ///< to inspect it, over a plain connection
   std::string uri;                        ///< for clients of locks

@@ -21,10 +21,7 @@ class StubbornLink final : public RedisLink {
   explicit StubbornLink(RedisReply reply) : reply_(std::move(reply)) {}
 
   std::vector<RedisReply> pipeline(std::span<const RedisCommand> commands,
-                                   std::chrono::milliseconds) override {
-    return pipeline(commands);
-  }
-  std::vector<RedisReply> pipeline(std::span<const RedisCommand> commands) override {
+                                   const RedisCall& /*how*/) override {
     return std::vector<RedisReply>(commands.size(), reply_);
   }
   std::string where() const override { return "somewhere"; }

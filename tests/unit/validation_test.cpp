@@ -25,12 +25,10 @@ using testing::message_of;
 /// Nothing gets through; counts who tried.
 class SpyLink final : public RedisLink {
  public:
-  std::vector<RedisReply> pipeline(std::span<const RedisCommand>, milliseconds) override {
+  std::vector<RedisReply> pipeline(std::span<const RedisCommand>,
+                                   const RedisCall& /*how*/) override {
     ++calls;
     throw Unavailable("the spy sends nothing");
-  }
-  std::vector<RedisReply> pipeline(std::span<const RedisCommand> commands) override {
-    return pipeline(commands, 1ms);
   }
   std::string where() const override { return "nowhere"; }
 

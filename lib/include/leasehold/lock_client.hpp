@@ -33,6 +33,18 @@ struct LockClientOptions {
   /// For sqlite: URIs. The time-out is 5 s by default: a lock that takes longer is hardly useful.
   SqliteOptions sqlite{.timeout = std::chrono::seconds{5}};
 
+  /// Which replicas must have a grant, or a heartbeat, before it counts. If they have not confirmed
+  /// a grant in time, it is given back; an acquire with time to wait tries again, otherwise it
+  /// throws ServerRefused with Reason::no_replicas. A heartbeat that they have not confirmed counts
+  /// as failed. Releases do not wait for them. The time-out must be 1 ms to half of
+  /// redis.command_timeout, and is added to the time that a call may take.
+  ///
+  /// A failover then loses a grant only if the new primary is a replica that need not have it; with
+  /// `all`, only one that was not connected. Costs a round trip between the primary and its
+  /// replicas for each grant; concurrent calls share it. Not for sqlite: URIs. Default: none, which
+  /// costs nothing.
+  RedisReplicas replicas;
+
   /// The name of this process in lock records. Default: RunnerId::of_this_process().
   std::optional<RunnerId> runner;
 
@@ -54,9 +66,10 @@ struct LockClientOptions {
   std::shared_ptr<spdlog::logger> logger;
 };
 
-/// Named locks in one Redis, or on this machine in SQLite: in a file or in memory. A client is
+/// Named locks in a Redis, or on this machine in SQLite: in a file or in memory. A client is
 /// cheap to use, but has four threads (up to three more when needed) and up to three connections:
-/// make one for the whole process. With sentinels it has one more thread, and a connection to each.
+/// make one for the whole process. With sentinels it has one more thread, and a connection to each;
+/// with a cluster one more thread, and a thread and up to three connections for each primary.
 ///
 /// Lock names are 1 to 512 bytes without control characters or braces.
 /// Thread safety: every member may be called from any thread. Locks may outlive their client.

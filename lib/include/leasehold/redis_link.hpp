@@ -6,27 +6,82 @@
 #include <filesystem>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "leasehold/errors.hpp"
 #include "leasehold/export.hpp"
 
 namespace leasehold::inline v0 {
 
 /// A reply from Redis.
 struct RedisReply {
-  enum class Type { nil, status, error, integer, string, array };
+  enum class Type {
+    nil,
+    status,
+    error,
+    integer,
+    string,
+    array,
+    not_sent,  ///< no reply: this command was not sent, but others of the pipeline were
+    no_reply,  ///< no reply: this command may have been executed
+  };
 
   Type type = Type::nil;
-  long long integer = 0;             ///< for Type::integer
-  std::string text;                  ///< for status, error and string
+  /// Whether as many replicas have confirmed it as RedisCall::replicas asks for.
+  bool replicated = false;
+  long long integer = 0;  ///< for Type::integer
+  /// For status, error and string. Otherwise why there is no reply, or why it is not replicated:
+  /// an error reply of the server, which begins with a capital letter, or a phrase.
+  std::string text;
   std::vector<RedisReply> elements;  ///< for array
 };
 
 /// One command and its arguments. The caller keeps the texts alive during the call.
-using RedisCommand = std::span<const std::string_view>;
+struct RedisCommand : std::span<const std::string_view> {
+  using span::span;
+  RedisCommand(std::span<const std::string_view> words, std::string_view its_key)
+      : span(words), key(its_key) {}
+
+  /// In a cluster, the node that has this key gets the command. Empty: every node that gets another
+  /// command of the same pipeline, or any one if there is none. The reply is then that of any of
+  /// them, but an error if one of them answers with an error.
+  std::string_view key;
+};
+
+/// Which replicas must have a write before it counts.
+struct RedisReplicas {
+  enum class Needed {
+    none,      ///< the primary alone decides
+    any,       ///< one of the replicas
+    majority,  ///< more than half of the replicas that are connected to the primary
+    all,       ///< all replicas that are connected to the primary, and at least one
+  };
+  enum class Until {
+    received,  ///< they have it in memory (WAIT)
+    on_disk,   ///< the primary and the replicas have written it to disk (WAITAOF, Redis 7.2)
+  };
+
+  Needed needed = Needed::none;
+
+  /// How long to wait for them. A write that is not confirmed by then does not count.
+  std::chrono::milliseconds timeout{500};
+
+  Until until = Until::received;
+};
+
+/// How to run a pipeline.
+struct RedisCall {
+  /// How long to wait for the replies. Default: the time-out of the link.
+  std::optional<std::chrono::milliseconds> timeout;
+
+  /// Which replicas must have confirmed what the commands wrote: RedisReply::replicated. A link
+  /// that cannot find out leaves that false.
+  RedisReplicas replicas;
+};
 
 /// A subscription lasts as long as this object.
 class LEASEHOLD_API RedisSubscription {
@@ -34,8 +89,8 @@ class LEASEHOLD_API RedisSubscription {
   virtual ~RedisSubscription() = default;
 };
 
-/// A connection to one Redis. Implement this class to let Leasehold use a Redis client that your
-/// application already has; otherwise `connect_redis()` makes one.
+/// A connection to one Redis, or to all nodes of a cluster. Implement this class to let Leasehold
+/// use a Redis client that your application already has; otherwise `connect_redis()` makes one.
 ///
 /// Thread safety: every member may be called from any thread.
 class LEASEHOLD_API RedisLink {
@@ -46,13 +101,22 @@ class LEASEHOLD_API RedisLink {
   /// value (Type::error); the other commands are executed all the same.
   ///
   /// Throws Unavailable if no command was sent, OutcomeUnknown if at least one may have been
-  /// executed but its reply did not arrive within `timeout`, and ServerRefused if the server
-  /// refused the connection.
+  /// executed but its reply did not arrive in time, and ServerRefused if the server refused the
+  /// connection. If commands go to several servers and only some of these answer, the commands of
+  /// the others get replies of Type::not_sent or no_reply instead.
   virtual std::vector<RedisReply> pipeline(std::span<const RedisCommand> commands,
-                                           std::chrono::milliseconds timeout) = 0;
+                                           const RedisCall& call) = 0;
+  std::vector<RedisReply> pipeline(std::span<const RedisCommand> commands) {
+    return pipeline(commands, RedisCall{});
+  }
 
-  /// Does the same with the link's own time-out.
-  virtual std::vector<RedisReply> pipeline(std::span<const RedisCommand> commands) = 0;
+  /// The links to all servers that hold a part of the keys. Empty if this link leads to one server.
+  /// Throws what pipeline() throws.
+  virtual std::vector<std::shared_ptr<RedisLink>> primaries() { return {}; }
+
+  /// A second link to the same servers, for heartbeats, which slow commands on this one cannot
+  /// delay. Null if there is none: heartbeats then use this one, too.
+  virtual std::shared_ptr<RedisLink> link_for_renewals() { return nullptr; }
 
   /// An argument that stands for the time at which the present connection was made, by the clock of
   /// the server: 16 digits, µs since 1970. A link that knows it writes it into the command when it
@@ -118,12 +182,20 @@ struct RedisOptions {
   RedisTls tls;
 };
 
+/// What an error reply of Redis means, and what to do about it: for links that report the refusal
+/// of a connection. `where` begins the message.
+LEASEHOLD_API ServerRefused explain_redis_error(std::string_view error_reply,
+                                                const std::string& where);
+
 /// Connects to
 /// - `redis://[user:password@]host[:port][/db]`, or `redis://:password@host` without a user
 /// - `redis+unix:///path/to/socket[?db=n]`
 /// - `redis+sentinel://[user:password@]host[:port],…/service[/db]`: the primary that the sentinels
 ///   at these addresses name; `?sentinel_password=…` and `sentinel_user=…` are for themselves
-/// - `rediss://` and `rediss+sentinel://`: the same with TLS. `?ca=`, `cert=`, `key=`,
+/// - `redis+cluster://[user:password@]host[:port],…`: the cluster that the nodes at these addresses
+///   belong to
+/// - `rediss://`, `rediss+sentinel://` and `rediss+cluster://`: the same with TLS. `?ca=`, `cert=`,
+/// `key=`,
 ///   `server_name=` and `verify=none` are the members of RedisTls.
 ///
 /// Users, passwords and options are percent-decoded.

@@ -44,8 +44,9 @@ class Attempts {
         if (ends && reply_lost) throw OutcomeUnknown(error.what());
         if (ends) throw;
       } catch (const ServerRefused& error) {
-        if (error.halfway() && !error.transient())
-          on_doubt();  // it may have got as far as the lock
+        // It may have got as far as the lock, or it has the lock, but too few replicas know.
+        const bool lacks_replicas = error.reason() == ServerRefused::Reason::no_replicas;
+        if (error.halfway() && (!error.transient() || lacks_replicas)) on_doubt();
         const bool ends = !error.transient() || is_over();
         if (ends && reply_lost) throw OutcomeUnknown(error.what());
         if (ends) throw;

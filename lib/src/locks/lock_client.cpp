@@ -30,13 +30,17 @@ std::unique_ptr<LockStore> redis_store(std::shared_ptr<RedisLink> link,
   return std::make_unique<redis::RedisLockStore>(
       std::move(link), std::move(renewal_link),
       redis::RedisLockStore::Options{runner, options.keep_stale_records, options.keep_counters,
-                                     options.redis.command_timeout});
+                                     options.redis.command_timeout, options.replicas});
 }
 
 /// The scheme of the URI chooses the store.
 std::unique_ptr<LockStore> open_store(std::string_view uri, const RunnerId& runner,
                                       const LockClientOptions& options) {
   if (const auto place = sqlite::parse_sqlite_uri(uri)) {
+    if (options.replicas.needed != RedisReplicas::Needed::none) {
+      throw InvalidArgument(
+          "replicas.needed must be none for a sqlite: URI, which has no replicas");
+    }
     return std::make_unique<sqlite::SqliteLockStore>(
         *place, sqlite::SqliteLockStore::Options{runner, options.keep_stale_records,
                                                  options.keep_counters, options.sqlite.timeout});
@@ -56,6 +60,7 @@ std::shared_ptr<LockCore> make_core(const LockClientOptions& options, MakeStore 
   check_keep_time("keep_stale_records", options.keep_stale_records);
   check_keep_time("keep_counters", options.keep_counters);
   check_sqlite_timeout(options.sqlite.timeout);
+  check_replicas(options.replicas, options.redis.command_timeout);
   const RunnerId runner = options.runner ? *options.runner : RunnerId::of_this_process();
   return std::make_shared<LockCore>(make_store(runner), runner, options);
 }
@@ -69,8 +74,11 @@ LockClient::LockClient(std::string_view uri, LockClientOptions options)
 LockClient::LockClient(std::shared_ptr<RedisLink> link, LockClientOptions options) {
   if (!link) throw InvalidArgument("LockClient: the link is null");
   redis::check_timeout("command_timeout", options.redis.command_timeout);
-  core_ = make_core(
-      options, [&](const RunnerId& runner) { return redis_store(link, link, runner, options); });
+  auto renewal_link = link->link_for_renewals();
+  if (!renewal_link) renewal_link = link;
+  core_ = make_core(options, [&](const RunnerId& runner) {
+    return redis_store(link, renewal_link, runner, options);
+  });
 }
 
 LockClient::LockClient(LockClient&&) noexcept = default;

@@ -91,6 +91,11 @@ void check_sqlite_timeout(milliseconds value) {
   check_range("sqlite.timeout", value, milliseconds{1}, hours{1});
 }
 
+void check_replicas(const RedisReplicas& replicas, milliseconds command_timeout) {
+  if (replicas.needed == RedisReplicas::Needed::none) return;
+  check_range("replicas.timeout", replicas.timeout, milliseconds{1}, command_timeout / 2);
+}
+
 std::string metadata_json(const LockOptions& options) {
   if (options.metadata.empty()) return {};
   std::string text;

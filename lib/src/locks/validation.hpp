@@ -5,6 +5,7 @@
 #include <string_view>
 
 #include "leasehold/lock.hpp"
+#include "leasehold/redis_link.hpp"
 
 namespace leasehold::inline v0 {
 
@@ -15,6 +16,7 @@ void check_lock_pattern(std::string_view pattern);
 void check_lock_options(const LockOptions& options);
 void check_keep_time(const char* what, std::chrono::milliseconds value);
 void check_sqlite_timeout(std::chrono::milliseconds value);
+void check_replicas(const RedisReplicas& replicas, std::chrono::milliseconds command_timeout);
 
 /// The metadata as JSON, or empty if there is none. Throws InvalidArgument as above.
 std::string metadata_json(const LockOptions& options);

@@ -78,6 +78,14 @@ std::string to_digits(const RedisReply& time) {
   return digits;
 }
 
+/// The text that follows this name in a reply of names and values; empty if it is missing.
+std::string_view value_of(std::string_view name, const RedisReply& reply) {
+  for (std::size_t i = 0; i + 1 < reply.elements.size(); i += 2) {
+    if (reply.elements[i].text == name) return reply.elements[i + 1].text;
+  }
+  return {};
+}
+
 void append_number(std::string& out, char mark, std::size_t number) {
   std::array<char, 24> digits;
   const auto end = std::to_chars(digits.data(), digits.data() + digits.size(), number).ptr;
@@ -195,6 +203,7 @@ void Connection::greet(Deadline deadline, const std::function<bool()>& give_up) 
     ask({"SELECT", database});
     ask({"TIME"});
     ask({"ROLE"});
+    ask({"HELLO"});  // changes nothing, and needs no permission
   }
   send(bytes, deadline);  // if that fails, the server may still have said why it hung up
   await_answer(deadline, give_up);
@@ -203,12 +212,29 @@ void Connection::greet(Deadline deadline, const std::function<bool()>& give_up) 
   checked(receive(deadline), uri_.display());
   if (uri_.is_sentinel) return;
   connected_at_ = to_digits(receive(deadline));
-  const RedisReply role = receive(deadline);
-  to_replica_ = !role.elements.empty() && role.elements[0].text == "slave";
+  role_ = receive(deadline);
+  to_replica_ = !role_.elements.empty() && role_.elements[0].text == "slave";
   if (to_replica_ && destination_->has_sentinels()) {
     throw ServerRefused(
         ServerRefused::Reason::read_only,
         uri_.display() + ": the sentinels name this server, but it is not the primary yet");
+  }
+  check_mode(receive(deadline));
+}
+
+/// Some commands would work on a node of a cluster even if we did not know that it is one, but not
+/// those for keys that other nodes have.
+void Connection::check_mode(const RedisReply& hello) const {
+  const std::string_view mode = value_of("mode", hello);  // missing before Redis 6
+  if (mode == "cluster" && !uri_.is_cluster_node) {
+    throw ServerRefused(ServerRefused::Reason::other,
+                        uri_.display() + ": this server is a node of a Redis Cluster: use " +
+                            (tls_ ? "rediss" : "redis") + "+cluster:// in the URI");
+  }
+  if (mode == "standalone" && uri_.is_cluster_node) {
+    throw ServerRefused(ServerRefused::Reason::other,
+                        uri_.display() + ": this server is not a node of a Redis Cluster: use " +
+                            (tls_ ? "rediss" : "redis") + ":// in the URI");
   }
 }
 

@@ -45,6 +45,8 @@ class Connection {
   std::string_view connected_at() const noexcept { return connected_at_; }
   /// Whether the server was a replica then. If it is none any more, another connection will tell.
   bool to_replica() const noexcept { return to_replica_; }
+  /// What the server answered to ROLE then.
+  const RedisReply& role() const noexcept { return role_; }
   /// Destination::moves() then.
   unsigned moves() const noexcept { return moves_; }
 
@@ -86,6 +88,7 @@ class Connection {
   void deliver(std::string_view plain);
   void read_in_time(Deadline deadline);
   void check_let_in(RedisReply&& reply) const;
+  void check_mode(const RedisReply& hello) const;
   void set_receive_timeout(Deadline deadline);
 
   const std::shared_ptr<Destination> destination_;
@@ -99,6 +102,7 @@ class Connection {
   std::size_t incomplete_bytes_ = 0;  // that came in since the last complete reply
   std::string connected_at_;
   bool to_replica_ = false;
+  RedisReply role_;
   unsigned moves_ = 0;
 };
 

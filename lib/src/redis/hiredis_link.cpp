@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "leasehold/errors.hpp"
+#include "redis/cluster_link.hpp"
 #include "redis/destination.hpp"
 #include "redis/shared_connection.hpp"
 #include "redis/subscription.hpp"
@@ -29,14 +30,9 @@ class HiredisLink final : public RedisLink {
   }
 
   std::vector<RedisReply> pipeline(std::span<const RedisCommand> commands,
-                                   milliseconds timeout) override {
+                                   const RedisCall& call) override {
     if (commands.empty()) return {};
-    return least_loaded().execute(commands, timeout);
-  }
-
-  std::vector<RedisReply> pipeline(std::span<const RedisCommand> commands) override {
-    if (commands.empty()) return {};
-    return least_loaded().execute(commands, command_timeout_);
+    return least_loaded().execute(commands, call.timeout.value_or(command_timeout_), call.replicas);
   }
 
   std::unique_ptr<RedisSubscription> subscribe(std::string channel,
@@ -61,18 +57,14 @@ class HiredisLink final : public RedisLink {
   std::vector<std::unique_ptr<SharedConnection>> connections_;
 };
 
-std::shared_ptr<Destination> destination_of(std::string_view uri, const RedisOptions& options) {
+RedisUri parse_checked(std::string_view uri, const RedisOptions& options) {
   check_timeout("connect_timeout", options.connect_timeout);
   check_timeout("command_timeout", options.command_timeout);
   if (options.connections < 1 || options.connections > 256) {
     throw InvalidArgument("connections must be 1 to 256, got " +
                           std::to_string(options.connections));
   }
-  auto parsed = RedisUri::parse(uri, options.tls);
-  if (parsed.topology == RedisUri::Topology::cluster) {
-    throw InvalidArgument("Redis URI: Redis Cluster is not supported yet");
-  }
-  return std::make_shared<Destination>(std::move(parsed), options.connect_timeout);
+  return RedisUri::parse(uri, options.tls);
 }
 
 }  // namespace
@@ -84,18 +76,29 @@ void check_timeout(const char* what, milliseconds value) {
   }
 }
 
+std::shared_ptr<RedisLink> make_link(std::shared_ptr<Destination> destination,
+                                     const RedisOptions& options,
+                                     std::shared_ptr<spdlog::logger> logger) {
+  return std::make_shared<HiredisLink>(std::move(destination), options, std::move(logger));
+}
+
 std::shared_ptr<RedisLink> connect(std::string_view uri, const RedisOptions& options,
-                                   std::shared_ptr<spdlog::logger> logger) {
-  return std::make_shared<HiredisLink>(destination_of(uri, options), options, std::move(logger));
+                                   const std::shared_ptr<spdlog::logger>& logger) {
+  return connect_pair(uri, options, logger).commands;
 }
 
 LinkPair connect_pair(std::string_view uri, const RedisOptions& options,
                       const std::shared_ptr<spdlog::logger>& logger) {
-  const auto destination = destination_of(uri, options);
+  const RedisUri parsed = parse_checked(uri, options);
   RedisOptions for_renewals = options;
   for_renewals.connections = 1;
-  return {std::make_shared<HiredisLink>(destination, options, logger),
-          std::make_shared<HiredisLink>(destination, for_renewals, logger)};
+  if (parsed.topology == RedisUri::Topology::cluster) {
+    const auto cluster = std::make_shared<Cluster>(parsed, options.connect_timeout);
+    return {std::make_shared<ClusterLink>(cluster, options, logger),
+            std::make_shared<ClusterLink>(cluster, for_renewals, logger)};
+  }
+  const auto destination = std::make_shared<Destination>(parsed, options.connect_timeout);
+  return {make_link(destination, options, logger), make_link(destination, for_renewals, logger)};
 }
 
 }  // namespace leasehold::inline v0::redis

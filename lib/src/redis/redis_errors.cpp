@@ -37,14 +37,18 @@ constexpr std::array explanations{
     Explanation{"MISCONF", Reason::cannot_save,
                 "the server cannot save its data and refuses writes"},
     Explanation{"READONLY", Reason::read_only, "this is a replica: point the URI at the primary"},
+    Explanation{"ERR WAIT cannot be used with replica", Reason::read_only,
+                "this is a replica: point the URI at the primary"},
+    Explanation{"ERR WAITAOF cannot be used with replica", Reason::read_only,
+                "this is a replica: point the URI at the primary"},
     Explanation{"NOREPLICAS", Reason::no_replicas,
                 "fewer replicas are connected than the server wants (min-replicas-to-write)"},
     Explanation{"MASTERDOWN", Reason::no_primary, "the replica has no link to its primary"},
     Explanation{"CLUSTERDOWN", Reason::no_primary, "the cluster is down"},
     Explanation{"LOADING", Reason::loading, "the server is still reading its data set"},
     Explanation{"BUSY", Reason::busy, "a script blocks the server"},
-    Explanation{"MOVED", Reason::other, "Redis Cluster is not supported"},
-    Explanation{"CROSSSLOT", Reason::other, "Redis Cluster is not supported"},
+    Explanation{"TRYAGAIN", Reason::busy, "the cluster moves this key to another node"},
+    Explanation{"MOVED", Reason::other, "this is a node of a Redis Cluster: use redis+cluster://"},
 };
 
 /// Redis before version 7 wraps the errors of commands inside a script, once or twice: "ERR Error
@@ -71,8 +75,10 @@ ServerRefused explain(std::string_view error_reply, const std::string& where) {
   const bool halfway = error_reply.find("@user_script") != std::string_view::npos;
   for (const auto& known : explanations) {
     if (error.starts_with(known.code)) {
+      // Too few replicas for one write of a script are too few for its first.
       return {known.reason,
-              where + ": " + std::string(known.advice) + " (" + std::string(error) + ")", halfway};
+              where + ": " + std::string(known.advice) + " (" + std::string(error) + ")",
+              halfway && known.reason != Reason::no_replicas};
     }
   }
   return {Reason::other, where + ": " + std::string(error), halfway};
@@ -84,9 +90,43 @@ bool is_about_this_server(std::string_view error_reply) {
          error.starts_with("CLUSTERDOWN");
 }
 
+bool is_failure(const RedisReply& reply) {
+  return reply.type == RedisReply::Type::error || reply.type == RedisReply::Type::not_sent ||
+         reply.type == RedisReply::Type::no_reply;
+}
+
+std::string why_failed(const RedisReply& reply, const std::string& where) {
+  return reply.type == RedisReply::Type::error ? explain(reply.text, where).what() : reply.text;
+}
+
 RedisReply&& checked(RedisReply&& reply, const std::string& where) {
   if (reply.type == RedisReply::Type::error) throw explain(reply.text, where);
+  if (reply.type == RedisReply::Type::not_sent) throw Unavailable(reply.text);
+  if (reply.type == RedisReply::Type::no_reply) throw OutcomeUnknown(reply.text);
   return std::move(reply);
 }
 
+ServerRefused not_replicated(const RedisReply& reply, const std::string& where) {
+  constexpr std::string_view end = "; the grant does not count and is given back";
+  const std::string& why = reply.text;
+  if (why.empty()) {
+    return {Reason::other,
+            where + ": this link does not say what replicas have confirmed" + std::string(end),
+            true};
+  }
+  if (why[0] >= 'A' && why[0] <= 'Z') {  // an error reply: waiting does not help
+    const ServerRefused refused = explain(why, where + ": cannot ask the replicas");
+    return {refused.reason(), refused.what() + std::string(end), true};
+  }
+  return {Reason::no_replicas, where + ": " + why + std::string(end), true};
+}
+
 }  // namespace leasehold::inline v0::redis
+
+namespace leasehold::inline v0 {
+
+ServerRefused explain_redis_error(std::string_view error_reply, const std::string& where) {
+  return redis::explain(error_reply, where);
+}
+
+}  // namespace leasehold::inline v0

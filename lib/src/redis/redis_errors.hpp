@@ -15,7 +15,16 @@ ServerRefused explain(std::string_view error_reply, const std::string& where);
 /// its name: a new connection may help.
 bool is_about_this_server(std::string_view error_reply);
 
-/// Returns the reply. Throws what it means if it is an error.
+/// Whether it is an error, or no reply at all.
+bool is_failure(const RedisReply& reply);
+
+/// Says why, for a reply that is a failure.
+std::string why_failed(const RedisReply& reply, const std::string& where);
+
+/// Returns the reply. Throws what it means if it is a failure.
 RedisReply&& checked(RedisReply&& reply, const std::string& where);
+
+/// What to throw for a reply that grants something, but not on as many replicas as wanted.
+ServerRefused not_replicated(const RedisReply& reply, const std::string& where);
 
 }  // namespace leasehold::inline v0::redis

@@ -92,6 +92,10 @@ LineWatch::Found found_word(std::string_view word) {
 
 bool is_token(const RedisReply& reply) { return reply.type == RedisReply::Type::integer; }
 
+bool may_be_granted(const RedisReply& reply) {
+  return is_token(reply) || reply.type == RedisReply::Type::no_reply;
+}
+
 }  // namespace
 
 RedisLockStore::RedisLockStore(std::shared_ptr<RedisLink> link,
@@ -102,6 +106,7 @@ RedisLockStore::RedisLockStore(std::shared_ptr<RedisLink> link,
       client_(random_hex(8)),
       linger_(options.linger),
       timeout_(options.timeout),
+      replicas_(options.replicas),
       writer_(options.runner, client_, options.linger, options.keep_counters) {}
 
 std::string RedisLockStore::value_for(const AcquireRequest& request) const {
@@ -145,8 +150,11 @@ AcquireOutcome RedisLockStore::acquire(const AcquireRequest& request) {
     if (request.kind == LockKind::exclusive) {
       // Most locks are free: the lean script is tried first.
       const FreeLock free{*this, request};
-      const RedisReply reply = run_script(*link_, free.script);
-      if (is_token(reply)) return Granted{.token = to_token(reply)};
+      const RedisReply reply = run_script(*link_, free.script, {.replicas = replicas_});
+      if (is_token(reply)) {
+        check_replicated(reply);
+        return Granted{.token = to_token(reply)};
+      }
     } else {
       auto outcome = contend(request, Attempt::first, Join::no);
       if (!joins || std::holds_alternative<Granted>(outcome)) return outcome;
@@ -164,15 +172,15 @@ std::vector<std::optional<FencingToken>> RedisLockStore::acquire_free(
   for (const AcquireRequest& request : requests) {
     calls.push_back(locks.emplace_back(*this, request).script);
   }
-  auto replies = run_scripts(*link_, calls);
-  const bool some_granted = std::any_of(replies.begin(), replies.end(), is_token);
+  auto replies = run_scripts(*link_, calls, {.replicas = replicas_});
+  const bool some_granted = std::any_of(replies.begin(), replies.end(), may_be_granted);
   std::vector<std::optional<FencingToken>> tokens;
   for (RedisReply& answer : replies) {
-    if (some_granted && answer.type == RedisReply::Type::error) {
-      throw OutcomeUnknown(
-          explain(answer.text, where()).what());  // the others have to be taken back
+    if (some_granted && is_failure(answer)) {
+      throw OutcomeUnknown(why_failed(answer, where()));  // the others have to be taken back
     }
     const RedisReply reply = checked(std::move(answer), where());
+    if (is_token(reply)) check_replicated(reply);
     tokens.push_back(is_token(reply) ? std::optional(to_token(reply)) : std::nullopt);
   }
   return tokens;
@@ -187,7 +195,7 @@ AcquireOutcome RedisLockStore::contend(const AcquireRequest& request, Attempt at
   const Digits silence{request.steal_after.count()};
   const Digits priority{request.priority};
   const Digits place{static_cast<long long>(request.place)};
-  const Digits until{request.mode == AcquireMode::always ? give_up_at() : 0};
+  const Digits until{request.mode == AcquireMode::always ? give_up_at(keys.lock()) : 0};
   const RedisReply reply = run_script(
       *link_,
       {lua::contend,
@@ -195,7 +203,8 @@ AcquireOutcome RedisLockStore::contend(const AcquireRequest& request, Attempt at
        {value, ttl, kind_word(request.kind, request.permits), permits, mode_word(request.mode),
         silence, adopts ? std::string_view(runner_.str()) : std::string_view{},
         runner_.incarnation(), join_word(join), priority, place,
-        attempt == Attempt::first ? "yes" : "no", until, connected_at}});
+        attempt == Attempt::first ? "yes" : "no", until, connected_at}},
+      {.replicas = replicas_});
   if (part(reply, 0).text == late) throw_late();
   evicted_ += static_cast<std::uint64_t>(part(reply, 7).integer);
 
@@ -209,7 +218,10 @@ AcquireOutcome RedisLockStore::contend(const AcquireRequest& request, Attempt at
     other = read_lock_value(request.name, part(reply, 2).text, view).record;
   }
   if (kind || join != Join::no) awaited_.add(request.owner);
-  if (kind) return Granted{*kind, token, std::move(other)};
+  if (kind) {
+    check_replicated(reply);
+    return Granted{*kind, token, std::move(other)};
+  }
   Conflict conflict{.place = static_cast<std::uint64_t>(part(reply, 6).integer),
                     .alone = part(reply, 8).integer == 1};
   if (other) conflict.holder = std::move(*other);
@@ -219,9 +231,9 @@ AcquireOutcome RedisLockStore::contend(const AcquireRequest& request, Attempt at
 
 /// When a request that is sent now has no effect any more, in ms of the server's time. What takes a
 /// lock away from a living holder must not do so after its caller was told that it failed.
-long long RedisLockStore::give_up_at() const {
+long long RedisLockStore::give_up_at(std::string_view key) const {
   const std::array<std::string_view, 1> words{"TIME"};
-  const RedisCommand command{words};
+  const RedisCommand command{words, key};  // the clock of the server that will be asked
   const RedisReply time = checked(std::move(link_->pipeline({&command, 1}).front()), where());
   const auto now = to_time(part(time, 0), part(time, 1)).time_since_epoch();
   return (std::chrono::duration_cast<milliseconds>(now) + timeout_).count();
@@ -231,7 +243,15 @@ void RedisLockStore::throw_late() const {
   throw Unavailable(where() + ": the request reached the server too late and was not executed");
 }
 
+/// A grant counts once as many replicas have it as the client wants.
+void RedisLockStore::check_replicated(const RedisReply& grant) const {
+  if (replicas_.needed == RedisReplicas::Needed::none || grant.replicated) return;
+  throw not_replicated(grant, where());
+}
+
 void RedisLockStore::renew(std::span<LockRenewal> renewals, milliseconds timeout) {
+  RedisReplicas replicas = replicas_;
+  replicas.timeout = std::min(replicas.timeout, timeout);
   struct Texts {
     Texts(const LockRenewal& renewal, std::string text, milliseconds its_linger)
         : value(std::move(text)), ttl(renewal.ttl.count()), linger(its_linger.count()) {
@@ -262,14 +282,23 @@ void RedisLockStore::renew(std::span<LockRenewal> renewals, milliseconds timeout
         calls.emplace_back(lua::renew, Words{text.lock}, Words{text.value, text.ttl, text.linger});
       }
     }
-    auto replies = run_scripts(*renewal_link_, calls, timeout);
+    auto replies = run_scripts(*renewal_link_, calls, {.timeout = timeout, .replicas = replicas});
     for (std::size_t i = 0; i < piece.size(); ++i) {
       LockRenewal& renewal = piece[i];
-      if (replies[i].type == RedisReply::Type::error) {
+      if (is_failure(replies[i])) {
         renewal.result = RenewalResult::failed;
-        renewal.error = explain(replies[i].text, where()).what();
+        renewal.error = why_failed(replies[i], where());
+        renewal.unanswered = replies[i].type == RedisReply::Type::no_reply;
       } else {
         renewal.result = to_renewal_result(replies[i]);
+      }
+      if (renewal.result != RenewalResult::renewed) continue;
+      try {
+        check_replicated(replies[i]);
+      } catch (const ServerRefused& error) {
+        renewal.result = RenewalResult::failed;
+        renewal.error = error.what();
+        renewal.unanswered = true;  // the primary has prolonged it
       }
     }
   }
@@ -291,8 +320,12 @@ std::vector<Standing> RedisLockStore::verify(std::span<const GrantId> grants,
       calls.emplace_back(lua::verify, Words{its.lock(), its.holders(), its.book()},
                          Words{grant.owner});
     }
-    for (RedisReply& reply : run_scripts(*renewal_link_, calls, timeout)) {
-      standings.push_back(to_standing(checked(std::move(reply), where())));
+    for (RedisReply& reply : run_scripts(*renewal_link_, calls, {.timeout = timeout})) {
+      // One node of a cluster that does not answer says nothing about the others' locks.
+      const bool unknown =
+          reply.type == RedisReply::Type::not_sent || reply.type == RedisReply::Type::no_reply;
+      standings.push_back(unknown ? Standing::held
+                                  : to_standing(checked(std::move(reply), where())));
     }
   }
   return standings;
@@ -346,7 +379,11 @@ RenewalResult RedisLockStore::downgrade(const LockRenewal& renewal) {
   const std::string value = value_for(renewal);
   const Digits ttl{renewal.ttl.count()};
   awaited_.add(renewal.owner);
-  return to_renewal_result(run_script(*link_, {lua::downgrade, keys.all(), {value, ttl}}));
+  const RedisReply reply =
+      run_script(*link_, {lua::downgrade, keys.all(), {value, ttl}}, {.replicas = replicas_});
+  const RenewalResult result = to_renewal_result(reply);
+  if (result == RenewalResult::renewed) check_replicated(reply);
+  return result;
 }
 
 void RedisLockStore::resize(std::string_view name, int permits) {
@@ -369,8 +406,8 @@ void RedisLockStore::watch_lines(std::span<LineWatch> lines) {
     }
     const auto replies = run_scripts(*link_, calls);
     for (std::size_t i = 0; i < piece.size(); ++i) {
-      if (replies[i].type == RedisReply::Type::error) {
-        piece[i].error = explain(replies[i].text, where()).what();
+      if (is_failure(replies[i])) {
+        piece[i].error = why_failed(replies[i], where());
         continue;
       }
       piece[i].found = found_word(part(replies[i], 0).text);
@@ -445,7 +482,7 @@ std::optional<LockRecord> RedisLockStore::status(std::string_view name) {
 
 std::optional<LockRecord> RedisLockStore::force_release(std::string_view name) {
   const LockKeys keys{name};
-  const Digits until{give_up_at()};
+  const Digits until{give_up_at(keys.lock())};
   const RedisReply reply = run_script(*link_, {lua::force_release, keys.all(), {until}});
   if (reply.type == RedisReply::Type::nil) return std::nullopt;
   if (reply.text == late) throw_late();
@@ -472,13 +509,24 @@ std::vector<LockRecord> RedisLockStore::remove_stale(std::string_view pattern) {
 
 void RedisLockStore::visit_stored(std::string_view pattern,
                                   const std::function<bool(const StoredLock&)>& visitor) {
+  const auto primaries = link_->primaries();
+  if (primaries.empty()) visit_stored_in(*link_, pattern, visitor);
+  for (const auto& primary : primaries) {
+    if (!visit_stored_in(*primary, pattern, visitor)) return;
+  }
+}
+
+/// Visits the locks whose keys are on this server. False if the visitor has seen enough.
+bool RedisLockStore::visit_stored_in(RedisLink& server, std::string_view pattern,
+                                     const std::function<bool(const StoredLock&)>& visitor) {
   // The pattern ends with the closing brace, so that it does not match the other keys of a lock.
   const std::string match = LockKeys::lock_key(pattern);
   std::string cursor = "0";
   do {
     const std::array<std::string_view, 6> scan{"SCAN", cursor, "MATCH", match, "COUNT", "1000"};
     const RedisCommand command{scan};
-    const RedisReply page = checked(std::move(link_->pipeline({&command, 1}).front()), where());
+    const RedisReply page =
+        checked(std::move(server.pipeline({&command, 1}).front()), server.where());
     const auto& found = part(page, 1).elements;
 
     std::deque<LockKeys> keys;
@@ -488,14 +536,14 @@ void RedisLockStore::visit_stored(std::string_view pattern,
       calls.emplace_back(lua::status, keys.emplace_back(LockKeys::name_of(key.text)).all(),
                          Words{"0"});
     }
-    auto replies = run_scripts(*link_, calls);
+    auto replies = run_scripts(*link_, calls);  // not on `server`: its keys may move
     for (std::size_t i = 0; i < replies.size(); ++i) {
       // Not a string, and so not a lock: the list goes on without it.
       if (is_wrong_type(replies[i])) continue;
       const RedisReply reply = checked(std::move(replies[i]), where());
       if (reply.type != RedisReply::Type::array) continue;  // gone since the SCAN
       const StoredLock lock = to_stored_lock(LockKeys::name_of(found[i].text), reply);
-      if (!is_free(lock) && !visitor(lock)) return;
+      if (!is_free(lock) && !visitor(lock)) return false;
     }
     // Otherwise a server that always answers the same would keep us for ever.
     if (part(page, 0).text == cursor && cursor != "0") {
@@ -503,6 +551,7 @@ void RedisLockStore::visit_stored(std::string_view pattern,
     }
     cursor = part(page, 0).text;
   } while (cursor != "0");
+  return true;
 }
 
 }  // namespace leasehold::inline v0::redis

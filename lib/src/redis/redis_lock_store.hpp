@@ -21,6 +21,7 @@ class RedisLockStore final : public LockStore {
     std::chrono::milliseconds linger;         ///< see LockClientOptions::keep_stale_records
     std::chrono::milliseconds keep_counters;  ///< see LockClientOptions::keep_counters
     std::chrono::milliseconds timeout;        ///< of a call on either link
+    RedisReplicas replicas{};                 ///< see LockClientOptions::replicas
   };
 
   /// Renewals have a link of their own, so that slow calls cannot delay them.
@@ -53,12 +54,15 @@ class RedisLockStore final : public LockStore {
   struct FreeLock;
   AcquireOutcome contend(const AcquireRequest& request, Attempt attempt, Join join);
   ReleaseResult to_release_result(const RedisReply& reply);
-  long long give_up_at() const;
+  long long give_up_at(std::string_view key) const;
   [[noreturn]] void throw_late() const;
+  void check_replicated(const RedisReply& grant) const;
   std::string value_for(const AcquireRequest& request) const;
   std::string value_for(const LockRenewal& renewal) const;
   void visit_stored(std::string_view pattern,
                     const std::function<bool(const StoredLock&)>& visitor);
+  bool visit_stored_in(RedisLink& server, std::string_view pattern,
+                       const std::function<bool(const StoredLock&)>& visitor);
 
   const std::shared_ptr<RedisLink> link_;
   const std::shared_ptr<RedisLink> renewal_link_;
@@ -66,6 +70,7 @@ class RedisLockStore final : public LockStore {
   const std::string client_;  // names our channel
   const std::chrono::milliseconds linger_;
   const std::chrono::milliseconds timeout_;
+  const RedisReplicas replicas_;
   const LockValueWriter writer_;
   AwaitedOwners awaited_;
   std::atomic<std::uint64_t> evicted_{0};

@@ -286,6 +286,7 @@ RedisUri RedisUri::parse(std::string_view uri, const RedisTls& tls) {
 
 RedisUri RedisUri::at(const Address& address) const {
   RedisUri one = *this;
+  one.is_cluster_node = topology == Topology::cluster;
   one.topology = Topology::server;
   one.seeds.clear();
   one.host = address.host;

@@ -11,9 +11,10 @@ namespace leasehold::inline v0::redis {
 
 /// What is allowed, for messages.
 inline constexpr std::string_view redis_uri_forms =
-    "redis://[user:password@]host[:port][/db], redis+unix:///path[?db=n] or "
-    "redis+sentinel://[user:password@]host[:port][,host[:port]...]/service[/db]; with TLS "
-    "rediss:// or rediss+sentinel://";
+    "redis://[user:password@]host[:port][/db], redis+unix:///path[?db=n], "
+    "redis+sentinel://[user:password@]host[:port][,host[:port]...]/service[/db] or "
+    "redis+cluster://[user:password@]host[:port][,host[:port]...]; with TLS rediss://, "
+    "rediss+sentinel:// or rediss+cluster://";
 
 struct RedisUri {
   enum class Topology { server, sentinel, cluster };
@@ -35,8 +36,9 @@ struct RedisUri {
   std::string sentinel_user;
   std::string sentinel_password;
   int database = 0;
-  std::optional<RedisTls> tls;  ///< unless the connection is plain
-  bool is_sentinel = false;     ///< the one server is a sentinel, not a Redis
+  std::optional<RedisTls> tls;   ///< unless the connection is plain
+  bool is_sentinel = false;      ///< the one server is a sentinel, not a Redis
+  bool is_cluster_node = false;  ///< the one server is one of several
 
   /// What the URI says about TLS takes precedence over `tls`.
   /// Throws InvalidArgument, which names the part that is wrong and never shows a password.

@@ -16,16 +16,10 @@ bool is_missing_script(const RedisReply& reply) {
   return reply.type == RedisReply::Type::error && reply.text.starts_with("NOSCRIPT");
 }
 
-std::vector<RedisReply> send(RedisLink& link, std::span<const RedisCommand> commands,
-                             std::optional<std::chrono::milliseconds> timeout) {
-  return timeout ? link.pipeline(commands, *timeout) : link.pipeline(commands);
-}
-
 /// Loads the scripts that were missing and repeats their calls. If a script cannot be loaded, its
 /// calls get that error as their reply, because the other calls of the batch have happened.
 void reload_and_repeat(RedisLink& link, std::span<const ScriptCall> calls,
-                       std::vector<RedisReply>& replies,
-                       std::optional<std::chrono::milliseconds> timeout) {
+                       std::vector<RedisReply>& replies, const RedisCall& how) {
   std::vector<std::size_t> missing;
   std::vector<const EmbeddedText*> scripts;
   for (std::size_t i = 0; i < replies.size(); ++i) {
@@ -44,7 +38,7 @@ void reload_and_repeat(RedisLink& link, std::span<const ScriptCall> calls,
   for (const std::size_t i : missing) commands.push_back(calls[i].command());
   std::vector<RedisReply> again;
   try {
-    again = send(link, commands, timeout);
+    again = link.pipeline(commands, how);
   } catch (const Unavailable& error) {
     if (missing.size() == replies.size()) throw;
     throw OutcomeUnknown(error.what());  // the other calls of this batch have happened
@@ -61,12 +55,11 @@ void reload_and_repeat(RedisLink& link, std::span<const ScriptCall> calls,
 }
 
 void load_what_is_missing(RedisLink& link, std::span<const ScriptCall> calls,
-                          std::vector<RedisReply>& replies,
-                          std::optional<std::chrono::milliseconds> timeout) {
+                          std::vector<RedisReply>& replies, const RedisCall& how) {
   // More than once only if somebody flushes the scripts between our SCRIPT LOAD and our EVALSHA.
   for (int attempt = 0; attempt < most_reloads; ++attempt) {
     if (std::none_of(replies.begin(), replies.end(), is_missing_script)) break;
-    reload_and_repeat(link, calls, replies, timeout);
+    reload_and_repeat(link, calls, replies, how);
   }
 }
 
@@ -74,7 +67,7 @@ void load_what_is_missing(RedisLink& link, std::span<const ScriptCall> calls,
 
 ScriptCall::ScriptCall(const EmbeddedText& script, std::span<const std::string_view> keys,
                        std::initializer_list<std::string_view> arguments)
-    : script_(&script) {
+    : script_(&script), has_keys_(keys.size() > 0) {
   if (keys.size() >= key_counts.size() || 3 + keys.size() + arguments.size() > words_.size()) {
     throw std::logic_error("ScriptCall: too many keys or arguments");
   }
@@ -87,22 +80,21 @@ ScriptCall::ScriptCall(const EmbeddedText& script, std::span<const std::string_v
 }
 
 std::vector<RedisReply> run_scripts(RedisLink& link, std::span<const ScriptCall> calls,
-                                    std::optional<std::chrono::milliseconds> timeout) {
+                                    const RedisCall& how) {
   std::vector<RedisCommand> commands;
   commands.reserve(calls.size());
   for (const ScriptCall& call : calls) commands.push_back(call.command());
-  auto replies = send(link, commands, timeout);
-  load_what_is_missing(link, calls, replies, timeout);
+  auto replies = link.pipeline(commands, how);
+  load_what_is_missing(link, calls, replies, how);
   return replies;
 }
 
-RedisReply run_script(RedisLink& link, const ScriptCall& call) {
+RedisReply run_script(RedisLink& link, const ScriptCall& call, const RedisCall& how) {
   const RedisCommand command = call.command();
-  auto replies = link.pipeline({&command, 1});
+  auto replies = link.pipeline({&command, 1}, how);
   RedisReply& reply = replies.front();
-  if (is_missing_script(reply)) load_what_is_missing(link, {&call, 1}, replies, {});
-  if (reply.type == RedisReply::Type::error) throw explain(reply.text, link.where());
-  return std::move(reply);
+  if (is_missing_script(reply)) load_what_is_missing(link, {&call, 1}, replies, how);
+  return checked(std::move(reply), link.where());
 }
 
 }  // namespace leasehold::inline v0::redis

@@ -2,9 +2,7 @@
 
 #include <array>
 #include <charconv>
-#include <chrono>
 #include <initializer_list>
-#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -25,22 +23,25 @@ class ScriptCall {
       : ScriptCall(script, std::span(keys.begin(), keys.size()), arguments) {}
 
   const EmbeddedText& script() const noexcept { return *script_; }
-  RedisCommand command() const noexcept { return {words_.data(), size_}; }
+  RedisCommand command() const noexcept {
+    return {std::span(words_.data(), size_), has_keys_ ? words_[3] : std::string_view{}};
+  }
 
  private:
   const EmbeddedText* script_;
   std::array<std::string_view, 24> words_;
   std::size_t size_ = 0;
+  bool has_keys_ = false;
 };
 
 /// Runs scripts by EVALSHA in one round trip. Loads those that Redis does not know (any more) and
 /// runs them again, which is safe because a script that was missing did nothing. Returns error
 /// replies as they are. Throws what RedisLink::pipeline() throws.
 std::vector<RedisReply> run_scripts(RedisLink& link, std::span<const ScriptCall> calls,
-                                    std::optional<std::chrono::milliseconds> timeout = {});
+                                    const RedisCall& how = {});
 
 /// Runs one script. Throws what an error reply means.
-RedisReply run_script(RedisLink& link, const ScriptCall& call);
+RedisReply run_script(RedisLink& link, const ScriptCall& call, const RedisCall& how = {});
 
 /// A number as an argument. It must outlive the ScriptCall.
 class Digits {

@@ -59,7 +59,8 @@ SharedConnection::SharedConnection(std::shared_ptr<Destination> destination)
       move_backoff_(first_pause, longest_pause) {}
 
 std::vector<RedisReply> SharedConnection::execute(std::span<const RedisCommand> commands,
-                                                  milliseconds timeout) {
+                                                  milliseconds timeout,
+                                                  const RedisReplicas& replicas) {
   std::string& bytes = encode_buffer();
   std::vector<std::size_t>& stamps = stamp_buffer();
   for (const RedisCommand& command : commands) encode(command, bytes, &stamps);
@@ -69,6 +70,7 @@ std::vector<RedisReply> SharedConnection::execute(std::span<const RedisCommand> 
   request.expected = commands.size();
   request.buffer = bytes.data();
   request.stamps = stamps;
+  request.replicas = replicas;
   request.replies.reserve(commands.size());  // here, on the heap of the thread that frees it
   request.deadline = steady_clock::now() + timeout;
 
@@ -239,15 +241,28 @@ void SharedConnection::stamp(Round& round) {
 
 void SharedConnection::send(Round& round) {
   stamp(round);
-  if (!round.first->next) {
+  ask_for_confirmation(round);
+  const std::string_view question = round.confirmation.bytes();
+  if (!round.first->next && question.empty()) {
     round.sent = connection_.send(round.first->bytes, round.deadline);
     round.complete = round.sent == round.first->bytes.size();
     return;
   }
   clear_for_reuse(outgoing_);
   for (Request* r = round.first; r; r = r->next) outgoing_ += r->bytes;
+  outgoing_ += question;
   round.sent = connection_.send(outgoing_, round.deadline);
   round.complete = round.sent == outgoing_.size();
+}
+
+/// One question for the whole round: a WAIT keeps the connection from running what follows.
+void SharedConnection::ask_for_confirmation(Round& round) {
+  for (const Request* r = round.first; r; r = r->next) {
+    if (r->expected > 0) round.confirmation.add(r->replicas);
+  }
+  if (!round.confirmation.needed()) return;
+  round.confirmation.encode(replica_count_, steady_clock::now());
+  round.deadline += round.confirmation.longest_wait();
 }
 
 /// Reads the replies to a round that was sent. Each of its requests ends with replies or a failure.
@@ -264,7 +279,10 @@ void SharedConnection::receive(Round& round) {
       // would take what follows for that part.
       const bool stays = !wants_to_move_ && connection_.moves() == destination_->moves();
       if (stays && round.complete) ahead_ = take_queue();
-      if (ahead_.first) send(ahead_);
+      if (ahead_.first) {
+        ahead_.deadline += round.confirmation.longest_wait();  // the server runs it after that
+        send(ahead_);
+      }
     }
     for (; request && request->bytes.size() <= sent; request = request->next) {
       while (request->replies.size() < request->expected) {
@@ -276,8 +294,9 @@ void SharedConnection::receive(Round& round) {
       }
       sent -= request->bytes.size();
     }
+    if (!request && round.complete) receive_confirmation(round);
     last_used_ = steady_clock::now();
-    if (!request) return;
+    if (!request && round.complete) return;
     why = "connection lost while sending";
   } catch (const Connection::Broken& broken) {
     why = broken.why;
@@ -294,13 +313,27 @@ void SharedConnection::receive(Round& round) {
   tell_answered(std::exchange(ahead_, {}), nullptr);
 }
 
-/// Fails those requests of a round that have no answer.
+void SharedConnection::receive_confirmation(Round& round) {
+  Confirmation& confirmation = round.confirmation;
+  if (!confirmation.needed()) return;
+  for (std::size_t i = confirmation.replies(); i > 0; --i) {
+    confirmation.note(connection_.receive(round.deadline), replica_count_);
+  }
+  for (Request* r = round.first; r; r = r->next) {
+    confirmation.judge(r->replicas, r->replies, replica_count_);
+  }
+}
+
+/// Fails those requests of a round that have no answer. The others have an answer that no replica
+/// has confirmed.
 void SharedConnection::fail(Round& round, const std::string& why) const {
   std::size_t offset = 0;
   for (Request* r = round.first; r; r = r->next) {
     if (r->replies.size() < r->expected) {
       r->failure = {offset < round.sent ? FailureKind::outcome_unknown : FailureKind::unavailable,
                     where_ + ": " + why};
+    } else if (r->replicas.needed != RedisReplicas::Needed::none) {
+      Confirmation::deny(r->replies, "no replica has confirmed it: " + why);
     }
     offset += r->bytes.size();
   }
@@ -331,6 +364,7 @@ steady_clock::duration SharedConnection::ensure_connected() {
   if (now < next_attempt_) return {};
   try {
     connection_.connect();
+    replica_count_.note(connection_.role(), steady_clock::now());
     wants_to_move_ = false;
     backoff_.reset();
     next_attempt_ = {};

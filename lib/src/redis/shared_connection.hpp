@@ -12,6 +12,7 @@
 
 #include "leasehold/errors.hpp"
 #include "leasehold/redis_link.hpp"
+#include "redis/confirmation.hpp"
 #include "redis/connection.hpp"
 #include "support/backoff.hpp"
 #include "support/bell.hpp"
@@ -33,7 +34,8 @@ class SharedConnection {
   explicit SharedConnection(std::shared_ptr<Destination> destination);
 
   /// See RedisLink::pipeline().
-  std::vector<RedisReply> execute(std::span<const RedisCommand> commands, milliseconds timeout);
+  std::vector<RedisReply> execute(std::span<const RedisCommand> commands, milliseconds timeout,
+                                  const RedisReplicas& replicas = {});
 
   /// The number of callers inside execute(), as a hint for spreading load.
   int load() const noexcept { return load_.load(std::memory_order_relaxed); }
@@ -63,6 +65,7 @@ class SharedConnection {
     char* buffer = nullptr;               // where the bytes are
     std::span<const std::size_t> stamps;  // where RedisLink::connected_at is in them
     TimePoint deadline;
+    RedisReplicas replicas;
     std::vector<RedisReply> replies;
     std::optional<Failure> failure;
     Bell::Word told{0};
@@ -83,8 +86,9 @@ class SharedConnection {
     Request* first = nullptr;
     Bells* bells = nullptr;
     TimePoint deadline{};
-    std::size_t sent = 0;   // bytes that may have reached the server
-    bool complete = false;  // all of them
+    Confirmation confirmation;  // asked for behind the requests
+    std::size_t sent = 0;       // bytes that may have reached the server
+    bool complete = false;      // all of them
   };
 
   /// What a caller has to do.
@@ -105,7 +109,9 @@ class SharedConnection {
   bool connect_for(Round& round);
   void stamp(Round& round);
   void send(Round& round);
+  void ask_for_confirmation(Round& round);
   void receive(Round& round);
+  void receive_confirmation(Round& round);
   void fail(Round& round, const std::string& why) const;
   static void tell_answered(const Round& round, const Request* leader);
   std::chrono::steady_clock::duration ensure_connected();
@@ -118,6 +124,7 @@ class SharedConnection {
   const std::string where_;
   std::string outgoing_;
   Round ahead_;  // sent by this leader, and read by the next one
+  ReplicaCount replica_count_;
   Backoff backoff_;
   TimePoint next_attempt_{};
   TimePoint last_used_{};

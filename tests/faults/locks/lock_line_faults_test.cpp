@@ -29,11 +29,8 @@ class ForgetfulLink final : public RedisLink {
   bool has_lost() const { return !lose_; }
 
   std::vector<leasehold::RedisReply> pipeline(std::span<const RedisCommand> commands,
-                                              std::chrono::milliseconds timeout) override {
-    return link_->pipeline(commands, timeout);
-  }
-  std::vector<leasehold::RedisReply> pipeline(std::span<const RedisCommand> commands) override {
-    return link_->pipeline(commands);
+                                              const RedisCall& how) override {
+    return link_->pipeline(commands, how);
   }
   std::unique_ptr<RedisSubscription> subscribe(std::string channel,
                                                std::function<void(std::string_view)> on_message,

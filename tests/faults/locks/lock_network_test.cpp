@@ -57,17 +57,15 @@ TEST_F(LockNetworkTest, GrantThatComesTooLateToBeTrustedIsGivenBack) {
 /// A link on which the first grant of a lock arrives late.
 class LateLink final : public RedisLink {
  public:
-  LateLink(const std::string& uri, milliseconds delay) : link_(connect_redis(uri)), delay_(delay) {}
+  LateLink(const std::string& uri, milliseconds delay)
+      : link_(connect_redis(uri, {.command_timeout = 10s})), delay_(delay) {}
 
   std::vector<leasehold::RedisReply> pipeline(std::span<const RedisCommand> commands,
-                                              milliseconds timeout) override {
-    auto replies = link_->pipeline(commands, timeout);
+                                              const RedisCall& how) override {
+    auto replies = link_->pipeline(commands, how);
     const bool granted = replies.front().type == leasehold::RedisReply::Type::integer;
     if (granted && !delayed_.exchange(true)) std::this_thread::sleep_for(delay_);
     return replies;
-  }
-  std::vector<leasehold::RedisReply> pipeline(std::span<const RedisCommand> commands) override {
-    return pipeline(commands, 10s);
   }
   std::string where() const override { return link_->where(); }
 
@@ -94,19 +92,17 @@ TEST_F(LockNetworkTest, GrantAfterOneThatCameTooLateIsANewOne) {
 /// A link on which a renewal reaches Redis only after the loss of its lock.
 class HeldUpLink final : public RedisLink {
  public:
-  explicit HeldUpLink(const std::string& uri) : link_(connect_redis(uri)) {}
+  explicit HeldUpLink(const std::string& uri)
+      : link_(connect_redis(uri, {.command_timeout = 10s})) {}
 
   std::vector<leasehold::RedisReply> pipeline(std::span<const RedisCommand> commands,
-                                              milliseconds timeout) override {
+                                              const RedisCall& how) override {
     for (const std::string_view word : commands.front()) {
       if (word.find("\"renewals\":1") == std::string_view::npos) continue;
       EXPECT_TRUE(wait_for_stop(lost));
       renewed = true;
     }
-    return link_->pipeline(commands, timeout);
-  }
-  std::vector<leasehold::RedisReply> pipeline(std::span<const RedisCommand> commands) override {
-    return pipeline(commands, 10s);
+    return link_->pipeline(commands, how);
   }
   std::string where() const override { return link_->where(); }
 
@@ -138,7 +134,8 @@ class FailingLink final : public RedisLink {
  public:
   using Call = std::function<std::vector<leasehold::RedisReply>()>;
 
-  explicit FailingLink(const std::string& uri) : link_(connect_redis(uri)) {}
+  explicit FailingLink(const std::string& uri)
+      : link_(connect_redis(uri, {.command_timeout = 10s})) {}
 
   /// `fault` gets each call, and its number from 1 on. Until end().
   void begin(std::function<std::vector<leasehold::RedisReply>(int number, const Call&)> fault) {
@@ -149,13 +146,10 @@ class FailingLink final : public RedisLink {
   void end() { begin(nullptr); }
 
   std::vector<leasehold::RedisReply> pipeline(std::span<const RedisCommand> commands,
-                                              milliseconds timeout) override {
-    const auto call = [&] { return link_->pipeline(commands, timeout); };
+                                              const RedisCall& how) override {
+    const auto call = [&] { return link_->pipeline(commands, how); };
     const std::lock_guard guard(mutex_);
     return fault_ ? fault_(++calls_, call) : call();
-  }
-  std::vector<leasehold::RedisReply> pipeline(std::span<const RedisCommand> commands) override {
-    return pipeline(commands, 10s);
   }
   std::string where() const override { return link_->where(); }
 

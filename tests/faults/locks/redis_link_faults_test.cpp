@@ -232,12 +232,9 @@ TEST_F(RedisLinkFaultsTest, ReloadThatFailsAfterPartOfTheBatchRanIsUnknown) {
    public:
     explicit OneCall(RedisLink& link) : link_(link) {}
     std::vector<leasehold::RedisReply> pipeline(std::span<const RedisCommand> commands,
-                                                milliseconds timeout) override {
+                                                const RedisCall& how) override {
       if (std::exchange(used_, true)) throw Unavailable("gone");
-      return link_.pipeline(commands, timeout);
-    }
-    std::vector<leasehold::RedisReply> pipeline(std::span<const RedisCommand> commands) override {
-      return pipeline(commands, patience);
+      return link_.pipeline(commands, how);
     }
     std::string where() const override { return link_.where(); }
 

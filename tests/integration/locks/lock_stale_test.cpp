@@ -62,17 +62,15 @@ TEST_P(LockStaleTest, CleanupRemovesStaleRecordsOnly) {
 /// Does something just before the third round trip from now.
 class LinkWithHook final : public RedisLink {
  public:
-  explicit LinkWithHook(const std::string& uri) : link_(connect_redis(uri)) {}
+  explicit LinkWithHook(const std::string& uri)
+      : link_(connect_redis(uri, {.command_timeout = 10s})) {}
 
   std::function<void()> before_third;
 
   std::vector<leasehold::RedisReply> pipeline(std::span<const RedisCommand> commands,
-                                              milliseconds timeout) override {
+                                              const RedisCall& how) override {
     if (before_third && ++calls_ == 3) before_third();
-    return link_->pipeline(commands, timeout);
-  }
-  std::vector<leasehold::RedisReply> pipeline(std::span<const RedisCommand> commands) override {
-    return pipeline(commands, 10s);
+    return link_->pipeline(commands, how);
   }
   std::string where() const override { return link_->where(); }
 

@@ -5,6 +5,9 @@
 #ifdef WITH_LOCKS
 #include <leasehold/locks.hpp>
 #endif
+#ifdef WITH_REDIS_PLUS_PLUS
+#include <leasehold/redis_plus_plus.hpp>
+#endif
 #ifdef WITH_TASKS
 #include <leasehold/tasks.hpp>
 #endif
@@ -34,6 +37,13 @@ int main() {
 #ifdef WITH_TASKS
   leasehold::TaskQueue tasks{"postgresql://127.0.0.1:1/none"};
   if (!is_unavailable([&] { tasks.enqueue({.type = "a task"}); })) return 1;
+#endif
+#ifdef WITH_REDIS_PLUS_PLUS
+  try {
+    leasehold::lend_redis(std::shared_ptr<sw::redis::Redis>{});
+    return 1;
+  } catch (const leasehold::InvalidArgument&) {
+  }
 #endif
   std::cout << "leasehold " << leasehold::version() << "\n";
 }
