@@ -22,7 +22,8 @@ class HostileServer {
  public:
   /// What a Redis answers to a new connection of ours without a password.
   static constexpr const char* good_greeting =
-      "+OK\r\n*2\r\n$10\r\n1700000000\r\n$6\r\n123456\r\n*1\r\n$6\r\nmaster\r\n";
+      "+OK\r\n*2\r\n$10\r\n1700000000\r\n$6\r\n123456\r\n*1\r\n$6\r\nmaster\r\n"
+      "*2\r\n$4\r\nmode\r\n$10\r\nstandalone\r\n";
 
   HostileServer() {
     std::string folder =

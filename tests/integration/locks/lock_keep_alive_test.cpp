@@ -116,8 +116,9 @@ TEST(LockClusterTest, EveryKeyOfALockIsInOneSlotAndDeclared) {
       },
       patience));
 
-  LockClient client{redis.uri(), as_new_runner()};
-  LockClient other{redis.uri(), as_new_runner()};
+  const std::string uri = "redis+cluster://127.0.0.1:" + std::to_string(redis.port());
+  LockClient client{uri, as_new_runner()};
+  LockClient other{uri, as_new_runner()};
   for (const std::string name : {"a", "invoice:42", "with space", "ümlaut"}) {
     Lock lock = client.acquire(name).value();
     for (const auto& key : redis.keys("lh:*")) {

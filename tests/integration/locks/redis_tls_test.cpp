@@ -213,8 +213,8 @@ TEST(RedisTlsTest, MessagesOfTlsItselfAreNoReasonToReconnect) {
     return std::async(std::launch::async, [&] { return call(*link, {"PING"}).text; });
   };
   auto first = ping();
-  ASSERT_TRUE(server.prints("ROLE"));
-  server.say({"+OK", "*2", "$10", "1700000000", "$6", "123456", "*1", "$6", "master"});
+  ASSERT_TRUE(server.prints("HELLO"));
+  server.say({"+OK", "*2", "$10", "1700000000", "$6", "123456", "*1", "$6", "master", "*0"});
   ASSERT_TRUE(server.prints("PING"));
   server.say({"+first"});
   EXPECT_EQ(first.get(), "first");
