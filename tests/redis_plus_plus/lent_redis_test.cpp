@@ -15,7 +15,9 @@
 #include "tests/support/eventually.hpp"
 #include "tests/support/link_calls.hpp"
 #include "tests/support/lock_clients.hpp"
+#include "tests/support/message_of.hpp"
 #include "tests/support/redis_keys.hpp"
+#include "tests/support/refusal_of.hpp"
 #include "tests/support/test_namespace.hpp"
 #include "tests/support/waiter.hpp"
 
@@ -182,7 +184,6 @@ TEST(LentRedisRefusals, MissingTimeOutsAreInvalid) {
   options.connect_timeout = 0ms;
   EXPECT_THROW(lend_redis(redis_at(options)), InvalidArgument);
   EXPECT_THROW(lend_redis(std::shared_ptr<sw::redis::Redis>{}), InvalidArgument);
-  EXPECT_THROW(lend_redis(std::shared_ptr<sw::redis::RedisCluster>{}), InvalidArgument);
 }
 
 TEST(LentRedisRefusals, ServerThatIsDownWhenItIsLentIsUsedLater) {
@@ -227,6 +228,12 @@ TEST(LentRedisReplicas, WithoutReplicasNothingIsReplicated) {
       link->pipeline({&command, 1}, {.replicas = {.needed = RedisReplicas::Needed::any}});
   ASSERT_EQ(replies.size(), 1U);
   EXPECT_FALSE(replies[0].replicated);
+
+  auto options = as_new_runner();
+  options.replicas = {.needed = RedisReplicas::Needed::majority, .timeout = 50ms};
+  LockClient client{link, options};
+  const auto acquire = [&] { client.acquire("lock", {.wait = 0ms}); };
+  EXPECT_EQ(refusal_of(acquire, "0 of 0 replicas"), ServerRefused::Reason::no_replicas);
 }
 
 TEST(LentRedisExample, RunsAndSaysWhatItShould) {

@@ -52,17 +52,18 @@ TEST(LentSentinel, LocksOutliveAPrimaryThatIsKilled) {
 
 class LentCluster : public ::testing::Test {
  protected:
-  static std::shared_ptr<sw::redis::RedisCluster> cluster_at(const RedisEndpoint& server) {
+  std::shared_ptr<RedisLink> lent() const {
     auto options = brief_options();
-    options.host = server.address().host;
-    options.port = server.port();
-    return std::make_shared<sw::redis::RedisCluster>(options);
+    options.host = redis.address().host;
+    options.port = redis.port();
+    sw::redis::RedisCluster cluster{options};
+    return lend_redis(cluster);
   }
 
   RedisCluster redis;
-  std::shared_ptr<RedisLink> link = lend_redis(cluster_at(redis));
+  std::shared_ptr<RedisLink> link = lent();
   LockClient client{link, as_new_runner()};
-  LockClient other{lend_redis(cluster_at(redis)), as_new_runner()};
+  LockClient other{lent(), as_new_runner()};
 };
 
 TEST_F(LentCluster, LocksOnAllNodesAreTakenListedAndReleased) {
@@ -106,10 +107,38 @@ TEST_F(LentCluster, LockMovesWithItsSlot) {
   for (RedisServer* node : redis.primaries()) {
     if (node != &from) to = node;
   }
-  redis.move_slot(RedisCluster::slot_of(key_of("lock")), from, *to);
+  redis.move_slot(RedisCluster::slot_of(key_of("lock")), from, *to,
+                  [&](harness::SlotMove) { EXPECT_EQ(lock.extend(), Ownership::held); });
   EXPECT_EQ(lock.extend(), Ownership::held);
   EXPECT_EQ(lock.release(), Release::done);
   EXPECT_TRUE(client.acquire("lock"));
+}
+
+TEST_F(LentCluster, GrantCountsOnceAReplicaHasIt) {
+  auto options = as_new_runner();
+  options.replicas = {.needed = RedisReplicas::Needed::all, .timeout = 500ms};
+  LockClient confirmed{lent(), options};
+  const Lock lock = confirmed.acquire("lock", {.wait = 60s}).value();
+  int number = 0;
+  while (&redis.node(number) != &redis.primary_of(key_of("lock"))) ++number;
+  const RedisServer& replica = redis.node(number + RedisCluster::primary_count);
+  EXPECT_GT(replica.command({"DBSIZE"}).integer, 0);
+}
+
+TEST_F(LentCluster, NodeThatHangsDoesNotCostTheLocksOfOthers) {
+  const Lock hangs = client.acquire("lock", {.ttl = 60s, .heartbeat_every = 50ms}).value();
+  RedisServer& node = redis.primary_of(key_of("lock"));
+  std::string elsewhere;
+  for (int i = 0; elsewhere.empty(); ++i) {
+    const std::string name = "lock " + std::to_string(i);
+    if (&redis.primary_of(key_of(name)) != &node) elsewhere = name;
+  }
+  const Lock lives = client.acquire(elsewhere, {.ttl = 2s}).value();
+  node.pause();
+  const auto trusted = lives.valid_until();
+  EXPECT_TRUE(eventually([&] { return lives.valid_until() > trusted + 6s; }, 60s));
+  EXPECT_FALSE(lives.lost().stop_requested());
+  node.resume();
 }
 
 TEST_F(LentCluster, LocksWorkAgainAfterAPrimaryWasKilled) {

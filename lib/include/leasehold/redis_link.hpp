@@ -114,6 +114,10 @@ class LEASEHOLD_API RedisLink {
   /// Throws what pipeline() throws.
   virtual std::vector<std::shared_ptr<RedisLink>> primaries() { return {}; }
 
+  /// Names the server that has this key, as far as is known without asking. Heartbeats for
+  /// different servers do not wait for each other. Empty if this link leads to one server.
+  virtual std::string server_of(std::string_view /*key*/) { return {}; }
+
   /// A second link to the same servers, for heartbeats, which slow commands on this one cannot
   /// delay. Null if there is none: heartbeats then use this one, too.
   virtual std::shared_ptr<RedisLink> link_for_renewals() { return nullptr; }

@@ -12,11 +12,13 @@ class RedisCluster;
 
 namespace leasehold::inline v0 {
 
-/// Lets Leasehold use a Redis of redis-plus-plus that the application already has: to one server,
-/// or made from a Sentinel. Needs the CMake target leasehold::redis_plus_plus.
+/// Lets Leasehold use the application's own redis-plus-plus client: an sw::redis::Redis that is
+/// connected to one server or was created from a Sentinel. Needs the CMake target
+/// leasehold::redis_plus_plus.
 ///
-/// - Commands use the connections of its pool, and wait for a free one as long as the pool says.
-///   Heartbeats have a connection of their own with the same options, and so have notifications.
+/// - Commands use the connections of its pool, and wait for a free one as long as the pool says
+///   (ConnectionPoolOptions::wait_timeout, which is without limit unless you set it). Heartbeats
+///   have a connection of their own with the same options, and so have notifications.
 /// - redis-plus-plus alone decides how long to wait for replies. `socket_timeout`, and for TCP
 ///   `connect_timeout`, must therefore be set in its ConnectionOptions; RedisCall::timeout and
 ///   RedisOptions::command_timeout do not shorten them.
@@ -28,10 +30,13 @@ namespace leasehold::inline v0 {
 /// bound to a single connection.
 LEASEHOLD_API std::shared_ptr<RedisLink> lend_redis(std::shared_ptr<sw::redis::Redis> redis);
 
-/// The same for a cluster. Commands for several nodes are sent to one node after the other.
-/// RedisReply::replicated is always false. Heartbeats have connections of their own, too, if the
-/// cluster can be reached now. A script that a node does not have cannot be loaded into a slot that
-/// is being moved to that node: such a call fails with NOSCRIPT until the move is complete.
-LEASEHOLD_API std::shared_ptr<RedisLink> lend_redis(std::shared_ptr<sw::redis::RedisCluster> redis);
+/// The same for a cluster. Leasehold takes the options of `cluster` (address, credentials, TLS,
+/// time-outs) and makes connections of its own with redis-plus-plus, up to eight to each primary:
+/// RedisCluster repeats commands by itself, which must not happen to commands for locks. `cluster`
+/// is not needed afterwards.
+///
+/// Throws InvalidArgument if a time-out is missing, and Unavailable or ServerRefused if `cluster`
+/// has no working connection now.
+LEASEHOLD_API std::shared_ptr<RedisLink> lend_redis(sw::redis::RedisCluster& cluster);
 
 }  // namespace leasehold::inline v0

@@ -45,8 +45,7 @@ class Attempts {
         if (ends) throw;
       } catch (const ServerRefused& error) {
         // It may have got as far as the lock, or it has the lock, but too few replicas know.
-        const bool lacks_replicas = error.reason() == ServerRefused::Reason::no_replicas;
-        if (error.halfway() && (!error.transient() || lacks_replicas)) on_doubt();
+        if (error.halfway()) on_doubt();
         const bool ends = !error.transient() || is_over();
         if (ends && reply_lost) throw OutcomeUnknown(error.what());
         if (ends) throw;

@@ -20,6 +20,9 @@ namespace {
 // The least time that a renewal is given, even if trust ends sooner.
 constexpr milliseconds shortest_timeout{10};
 
+// Of the renewer of a server that has none of our locks any more.
+constexpr std::chrono::minutes longest_idleness{1};
+
 // Losses are remembered for grants whose reply is still on its way. Most are of grants that have
 // ended, so that a few are enough.
 constexpr std::size_t most_early_losses = 64;
@@ -43,16 +46,25 @@ KeepAlive::KeepAlive(LockStore& store, Janitor& janitor, LockTelemetry& telemetr
       telemetry_(telemetry),
       logger_(std::move(logger)),
       longest_renewal_(std::max(longest_renewal, shortest_timeout)),
+      main_renewer_(renewers_[""]),
       timer_(start_thread("that watches locks",
-                          [this](const std::stop_token& stop) { run_timer(stop); })),
-      renewer_(start_thread("that renews locks",
-                            [this](const std::stop_token& stop) { run_renewer(stop); })) {}
+                          [this](const std::stop_token& stop) { run_timer(stop); })) {
+  auto thread =
+      start_thread("that renews locks", [this](const std::stop_token& stop) { run_renewer(stop); });
+  const ThreadLock lock(mutex_);
+  main_renewer_.working = true;
+  main_renewer_.thread = std::move(thread);
+}
 
 KeepAlive::~KeepAlive() {
   timer_.request_stop();
-  renewer_.request_stop();
-  timer_.join();
-  renewer_.join();
+  timer_.join();  // first, because it starts renewers
+  std::vector<std::jthread> threads;
+  {
+    const ThreadLock lock(mutex_);
+    for (auto& [server, renewer] : renewers_) threads.push_back(std::move(renewer.thread));
+  }
+  for (std::jthread& thread : threads) thread.request_stop();
 }
 
 void KeepAlive::prepare(bool callbacks) {
@@ -71,7 +83,7 @@ void KeepAlive::watch(const std::shared_ptr<Grant>& grant) {
     schedule(grant);
     if (grant->granted_at() <= deaf_until_) {
       verify_ = true;
-      due_changed_.notify_one();
+      main_renewer_.changed.notify_one();
     }
     std::erase_if(early_losses_, [&](const auto& loss) {
       if (loss.first != grant->terms().owner) return false;
@@ -152,7 +164,7 @@ void KeepAlive::verify_all() {
   const ThreadLock lock(mutex_);
   deaf_until_ = BootClock::now();
   verify_ = true;
-  due_changed_.notify_one();
+  main_renewer_.changed.notify_one();
 }
 
 KeepAlive::Batch KeepAlive::all_grants() const {
@@ -235,9 +247,26 @@ void KeepAlive::take_due(TimePoint now) {
     renewals_.erase(renewals_.begin());
     grant->renewal_entry.reset();
     if (!grant->give_up_entry) grant->give_up_entry = give_ups_.emplace(grant->give_up_at(), grant);
-    due_.push_back(grant);
+    Renewer& renewer = renewer_of(*grant);
+    renewer.due.push_back(grant);
+    renewer.changed.notify_one();
   }
-  due_changed_.notify_one();
+}
+
+/// The one that talks to the server of this lock; its thread runs.
+KeepAlive::Renewer& KeepAlive::renewer_of(const Grant& grant) {
+  Renewer& renewer = renewers_[store_.server_of(grant.name())];
+  if (renewer.working) return renewer;
+  try {
+    renewer.thread = start_thread("that renews the locks of a server",
+                                  [this, &renewer](const std::stop_token& stop) {
+                                    run_renewer_of_one_server(stop, renewer);
+                                  });
+  } catch (const Unavailable&) {
+    return main_renewer_;
+  }
+  renewer.working = true;
+  return renewer;
 }
 
 KeepAlive::Batch KeepAlive::take_hopeless(TimePoint now) {
@@ -256,15 +285,30 @@ KeepAlive::Batch KeepAlive::take_hopeless(TimePoint now) {
 
 void KeepAlive::run_renewer(const std::stop_token& stop) {
   ThreadLock lock(mutex_);
-  const auto has_work = [this]() LEASEHOLD_REQUIRES(mutex_) { return !due_.empty() || verify_; };
-  while (due_changed_.wait(lock, stop, has_work)) {
-    const Batch batch = std::exchange(due_, {});
+  const auto has_work = [this]() LEASEHOLD_REQUIRES(mutex_) {
+    return !main_renewer_.due.empty() || verify_;
+  };
+  while (main_renewer_.changed.wait(lock, stop, has_work)) {
+    const Batch batch = std::exchange(main_renewer_.due, {});
     const Batch doubtful = std::exchange(verify_, false) ? all_grants() : Batch{};
     lock.unlock();
     renew(batch);
     verify(doubtful);
     lock.lock();
   }
+}
+
+/// Ends when it has had nothing to do for a while: servers come and go.
+void KeepAlive::run_renewer_of_one_server(const std::stop_token& stop, Renewer& renewer) {
+  ThreadLock lock(mutex_);
+  const auto has_work = [&renewer] { return !renewer.due.empty(); };
+  while (renewer.changed.wait_for(lock, stop, longest_idleness, has_work)) {
+    const Batch batch = std::exchange(renewer.due, {});
+    lock.unlock();
+    renew(batch);
+    lock.lock();
+  }
+  renewer.working = false;
 }
 
 void KeepAlive::renew(const Batch& batch) {

@@ -3,6 +3,7 @@
 #include <atomic>
 #include <chrono>
 #include <deque>
+#include <map>
 #include <memory>
 #include <span>
 #include <string>
@@ -27,8 +28,9 @@ class LockTelemetry;
 ///
 /// It has two threads. The *timer* knows when a heartbeat is due and when trust ends; it never
 /// talks to the store, so that a loss is announced in time whatever the store does. The *renewer*
-/// sends all heartbeats that are due in one batch. Callbacks of users run on neither (see
-/// Announcer).
+/// sends all heartbeats that are due in one batch. If the locks are on several servers, each of
+/// them has a renewer, so that a server that does not answer delays no other. Callbacks of users
+/// run on none of these threads (see Announcer).
 class KeepAlive {
  public:
   using TimePoint = Grant::TimePoint;
@@ -75,8 +77,17 @@ class KeepAlive {
  private:
   using Batch = std::vector<std::shared_ptr<Grant>>;
 
+  struct Renewer {
+    Batch due;             // handed over by the timer
+    bool working = false;  // its thread runs
+    StoppableCondition changed;
+    std::jthread thread;
+  };
+
   void run_timer(const std::stop_token& stop);
   void run_renewer(const std::stop_token& stop);
+  void run_renewer_of_one_server(const std::stop_token& stop, Renewer& renewer);
+  Renewer& renewer_of(const Grant& grant) LEASEHOLD_REQUIRES(mutex_);
   void renew(const Batch& batch);
   void verify(const Batch& batch);
   /// After a loss: releases what a renewal that was not answered may have prolonged.
@@ -104,14 +115,15 @@ class KeepAlive {
 
   mutable ThreadMutex mutex_;
   StoppableCondition timer_changed_;
-  StoppableCondition due_changed_;
   /// Automatic grants, by when their heartbeat is due.
   Grant::Agenda renewals_ LEASEHOLD_GUARDED_BY(mutex_);
   /// Grants whose heartbeat is overdue or manual, by when trust ends.
   Grant::Agenda give_ups_ LEASEHOLD_GUARDED_BY(mutex_);
-  /// Handed from the timer to the renewer.
-  Batch due_ LEASEHOLD_GUARDED_BY(mutex_);
-  /// The renewer has to verify all grants.
+  /// By LockStore::server_of(). The one without a name is always there, and serves the others if
+  /// their threads cannot be started.
+  std::map<std::string, Renewer> renewers_ LEASEHOLD_GUARDED_BY(mutex_);
+  Renewer& main_renewer_;
+  /// The main renewer has to verify all grants.
   bool verify_ LEASEHOLD_GUARDED_BY(mutex_) = false;
   /// Messages may have been missed up to this time.
   TimePoint deaf_until_ LEASEHOLD_GUARDED_BY(mutex_) = TimePoint::min();
@@ -121,7 +133,6 @@ class KeepAlive {
   TimePoint timer_wakes_at_ LEASEHOLD_GUARDED_BY(mutex_) = TimePoint::max();
 
   std::jthread timer_;
-  std::jthread renewer_;
 };
 
 }  // namespace leasehold::inline v0

@@ -184,6 +184,10 @@ class LockStore {
   /// call, even if the store's own time-out is longer.
   virtual void renew(std::span<LockRenewal> renewals, std::chrono::milliseconds timeout) = 0;
 
+  /// Names the server that has this lock, as far as is known without asking. Renewals for different
+  /// servers do not wait for each other. Empty if all locks are on one server.
+  virtual std::string server_of(std::string_view /*name*/) { return {}; }
+
   /// Asks in one round trip whether the grants still stand. Removes what is left of those that do
   /// not.
   virtual std::vector<Standing> verify(std::span<const GrantId> grants,

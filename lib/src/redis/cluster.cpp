@@ -4,40 +4,23 @@
 #include <array>
 #include <utility>
 
-#include "redis/connection.hpp"
-#include "redis/destination.hpp"
 #include "redis/redis_errors.hpp"
-#include "redis/tls.hpp"
 #include "support/start_thread.hpp"
 
 namespace leasehold::inline v0::redis {
 namespace {
 
 using std::chrono::milliseconds;
-using std::chrono::steady_clock;
 
 // Without any suspicion. Finds nodes that have joined or left.
 constexpr milliseconds round_time{5'000};
 
-// However many suspect something.
-constexpr milliseconds shortest_pause{50};
-
-// A node that does not answer within this time must not keep us from asking the others.
-constexpr milliseconds patience{500};
-
 }  // namespace
-
-Cluster::Cluster(const RedisUri& uri, milliseconds connect_timeout)
-    : uri_(uri), connect_timeout_(connect_timeout), tls_(TlsContext::load(uri.tls)) {}
 
 Cluster::~Cluster() {
   std::jthread thread;  // joined without the mutex, which it needs to come to its end
   const ThreadLock lock(mutex_);
   thread = std::move(thread_);
-}
-
-std::shared_ptr<Destination> Cluster::destination_of(const RedisUri::Address& node) const {
-  return std::make_shared<Destination>(uri_.at(node), connect_timeout_, tls_);
 }
 
 void Cluster::start_thread_once() {
@@ -53,12 +36,17 @@ std::shared_ptr<const SlotMap> Cluster::slots() {
   wanted_ = true;
   changed_.notify_all();
   const unsigned round = rounds_;
-  changed_.wait_for(lock, connect_timeout_,
+  changed_.wait_for(lock, access_.connect_timeout,
                     [&]() LEASEHOLD_REQUIRES(mutex_) { return slots_ || rounds_ > round; });
   if (slots_) return slots_;
   if (refused_) throw ServerRefused(*refused_);
-  throw Unavailable(uri_.display() + ": no node says where the keys are: " +
+  throw Unavailable(access_.where + ": no node says where the keys are: " +
                     (problem_.empty() ? "none has answered within the time-out" : problem_));
+}
+
+std::shared_ptr<const SlotMap> Cluster::known_slots() {
+  const ThreadLock lock(mutex_);
+  return slots_;
 }
 
 void Cluster::suspect() {
@@ -104,27 +92,28 @@ void Cluster::run(const std::stop_token& stop) {
     ask_one_of_them(stop);
     tell_listeners(stop);
     lock.lock();
-    changed_.wait_for(lock, stop, shortest_pause, [] { return false; });
+    changed_.wait_for(lock, stop, pauses_.next(), [] { return false; });
+    if (!wanted_) pauses_.reset();
   }
 }
 
 void Cluster::ask_one_of_them(const std::stop_token& stop) {
   std::vector<RedisUri::Address> nodes;
-  {
-    const ThreadLock lock(mutex_);
-    if (slots_) nodes = slots_->primaries();
+  if (const auto known = known_slots()) nodes = known->primaries();
+  // Another one each time: the one that was asked last may be cut off from the others.
+  if (!nodes.empty()) {
+    std::rotate(nodes.begin(), nodes.begin() + static_cast<int>(++turn_ % nodes.size()),
+                nodes.end());
   }
-  for (const auto& seed : uri_.seeds) {
-    if (std::find(nodes.begin(), nodes.end(), seed) == nodes.end()) nodes.push_back(seed);
-  }
+  // Last, because one of them may have left the cluster without knowing it.
+  nodes.insert(nodes.end(), access_.seeds.begin(), access_.seeds.end());
   std::string problem;
   std::optional<ServerRefused> refused;
   std::optional<SlotMap> found;
-  // Another one each time: the one that was asked last may be cut off from the others.
-  ++turn_;
-  for (std::size_t i = 0; i < nodes.size() && !found && !stop.stop_requested(); ++i) {
+  for (const auto& node : nodes) {
+    if (found || stop.stop_requested()) break;
     try {
-      found = ask(nodes[(turn_ + i) % nodes.size()]);
+      found = ask(node);
     } catch (const ServerRefused& error) {
       refused = error;
     } catch (const std::exception& error) {
@@ -137,27 +126,19 @@ void Cluster::ask_one_of_them(const std::stop_token& stop) {
   refused_ = std::move(refused);
   if (found && (!slots_ || *slots_ != *found)) {
     slots_ = std::make_shared<const SlotMap>(std::move(*found));
+    pauses_.reset();
   }
   changed_.notify_all();
 }
 
 SlotMap Cluster::ask(const RedisUri::Address& node) const {
-  const RedisUri uri = uri_.at(node);
-  Connection connection{
-      std::make_shared<Destination>(uri, std::min(patience, connect_timeout_), tls_)};
-  connection.connect();
+  const auto link = access_.connect(node, ClusterAccess::Use::questions);
   const std::array<std::string_view, 2> words{"CLUSTER", "SLOTS"};
-  std::string bytes;
-  encode(words, bytes);
-  const auto deadline = steady_clock::now() + patience;
-  try {
-    connection.send(bytes, deadline);
-    const RedisReply reply = checked(connection.receive(deadline), uri.display());
-    if (auto map = SlotMap::read(reply, node.host)) return std::move(*map);
-  } catch (const Connection::Broken& broken) {
-    throw Unavailable(uri.display() + ": " + broken.why);
-  }
-  throw Unavailable(uri.display() + ": this node knows of no slots");
+  const RedisCommand command{words};
+  auto replies = link->pipeline({&command, 1}, {.timeout = longest_question});
+  const RedisReply reply = checked(std::move(replies.front()), link->where());
+  if (auto map = SlotMap::read(reply, node.host)) return std::move(*map);
+  throw Unavailable(link->where() + ": this node knows of no slots");
 }
 
 void Cluster::tell_listeners(const std::stop_token& stop) {
@@ -171,7 +152,7 @@ void Cluster::tell_listeners(const std::stop_token& stop) {
   told_ = now;
   for (const auto& [number, listener] : listeners_) {
     if (stop.stop_requested()) return;
-    listener(*now);
+    if (listener(*now) == Told::again) told_ = nullptr;
   }
 }
 

@@ -7,36 +7,56 @@
 #include <optional>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "leasehold/errors.hpp"
+#include "leasehold/redis_link.hpp"
 #include "redis/cluster_slots.hpp"
 #include "redis/redis_uri.hpp"
+#include "support/backoff.hpp"
 #include "support/thread_safety.hpp"
 
 namespace leasehold::inline v0::redis {
 
-class Destination;
-class TlsContext;
+/// A node that does not answer within this time must not keep us from asking the others.
+inline constexpr std::chrono::milliseconds longest_question{500};
+
+/// How to reach a cluster.
+struct ClusterAccess {
+  using Address = RedisUri::Address;
+  enum class Use {
+    commands,
+    renewals,   ///< slow commands must not delay them
+    questions,  ///< one command; should give up after longest_question
+  };
+
+  std::string where;           ///< begins messages
+  std::vector<Address> seeds;  ///< some nodes, of which one has to answer
+  std::chrono::milliseconds connect_timeout;
+  std::chrono::milliseconds command_timeout;
+  /// Makes a link to one node, without waiting for that node. Called from any thread.
+  std::function<std::shared_ptr<RedisLink>(const Address&, Use)> connect;
+};
 
 /// Knows which node of a Redis Cluster has which slots. A thread asks the nodes, one after the
 /// other until one of them answers: every few seconds, and at once when somebody suspects that it
 /// has changed. Thread-safe.
 class Cluster {
  public:
-  using Listener = std::function<void(const SlotMap&)>;
+  enum class Told { done, again };
+  using Listener = std::function<Told(const SlotMap&)>;
 
-  /// Reads the files that RedisUri::tls names. Throws InvalidArgument if they are of no use.
-  Cluster(const RedisUri& uri, std::chrono::milliseconds connect_timeout);
+  explicit Cluster(ClusterAccess access) : access_(std::move(access)) {}
   ~Cluster();
 
-  const RedisUri& uri() const noexcept { return uri_; }
-
-  /// Where the connections to one node lead.
-  std::shared_ptr<Destination> destination_of(const RedisUri::Address& node) const;
+  const ClusterAccess& access() const noexcept { return access_; }
 
   /// What is known. Asks if nothing is known yet. Throws Unavailable or ServerRefused.
   std::shared_ptr<const SlotMap> slots();
+
+  /// The same without asking. Null if nothing is known yet.
+  std::shared_ptr<const SlotMap> known_slots();
 
   /// Asks the nodes soon: something went wrong that may mean that the slots have moved. Throws
   /// Unavailable if it cannot start its thread, which only the first call does.
@@ -46,7 +66,8 @@ class Cluster {
   void moved(int slot, const RedisUri::Address& to);
 
   /// Calls it on the thread of this object after the next round of asking, and whenever the map has
-  /// changed. Returns a number for remove_listener(), which waits until the listener has returned.
+  /// changed or a listener wanted to be told again. Returns a number for remove_listener(), which
+  /// waits until the listener has returned.
   int add_listener(Listener listener);
   void remove_listener(int number);
 
@@ -57,9 +78,7 @@ class Cluster {
   SlotMap ask(const RedisUri::Address& node) const;
   void tell_listeners(const std::stop_token& stop);
 
-  const RedisUri uri_;
-  const std::chrono::milliseconds connect_timeout_;
-  const std::shared_ptr<const TlsContext> tls_;
+  const ClusterAccess access_;
   std::size_t turn_ = 0;  // whom to ask first; used by the thread only
 
   ThreadMutex listeners_mutex_;  // held while they are called
@@ -72,6 +91,9 @@ class Cluster {
   bool wanted_ LEASEHOLD_GUARDED_BY(mutex_) = false;
   unsigned rounds_ LEASEHOLD_GUARDED_BY(mutex_) = 0;  // of asking that are over
   std::shared_ptr<const SlotMap> slots_ LEASEHOLD_GUARDED_BY(mutex_);
+  /// Between rounds, however many suspect something.
+  Backoff pauses_ LEASEHOLD_GUARDED_BY(mutex_){std::chrono::milliseconds{50},
+                                               std::chrono::milliseconds{1'000}};
   std::string problem_ LEASEHOLD_GUARDED_BY(mutex_);  // of the last round
   std::optional<ServerRefused> refused_ LEASEHOLD_GUARDED_BY(mutex_);
   std::jthread thread_ LEASEHOLD_GUARDED_BY(mutex_);  // starts with the first question

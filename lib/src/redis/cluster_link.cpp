@@ -6,9 +6,8 @@
 #include <utility>
 
 #include "redis/cluster_subscription.hpp"
-#include "redis/destination.hpp"
-#include "redis/hiredis_link.hpp"
 #include "redis/redis_errors.hpp"
+#include "support/destroy.hpp"
 #include "support/sleep.hpp"
 #include "support/start_thread.hpp"
 
@@ -34,11 +33,8 @@ constexpr std::size_t no_command = static_cast<std::size_t>(-1);
 /// One node.
 class ClusterLink::Node {
  public:
-  Node(Cluster& cluster, const Address& address, const RedisOptions& options,
-       const std::shared_ptr<spdlog::logger>& logger)
-      : cluster_(cluster),
-        host_(address.host),
-        link_(make_link(cluster.destination_of(address), options, logger)) {}
+  Node(Cluster& cluster, const Address& address, ClusterAccess::Use use)
+      : cluster_(cluster), host_(address.host), link_(cluster.access().connect(address, use)) {}
 
   const std::string& host() const noexcept { return host_; }
   bool silent() const noexcept { return silent_.load(); }
@@ -47,6 +43,7 @@ class ClusterLink::Node {
   /// Nobody needs it any more. It can be destroyed without a wait once it is not silent.
   void retire() {
     const ThreadLock lock(mutex_);
+    retired_ = true;
     pinger_.request_stop();
   }
 
@@ -69,7 +66,7 @@ class ClusterLink::Node {
  private:
   void wait_for_it() {
     const ThreadLock lock(mutex_);
-    if (silent_.exchange(true)) return;
+    if (retired_ || silent_.exchange(true)) return;
     try {
       pinger_ = start_thread("that waits for a node of the cluster",
                              [this](const std::stop_token& stop) { ping(stop); });
@@ -98,6 +95,7 @@ class ClusterLink::Node {
   const std::shared_ptr<RedisLink> link_;
   std::atomic<bool> silent_{false};
   ThreadMutex mutex_;
+  bool retired_ LEASEHOLD_GUARDED_BY(mutex_) = false;
   std::jthread pinger_ LEASEHOLD_GUARDED_BY(mutex_);  // destroyed first
 };
 
@@ -119,7 +117,8 @@ class ClusterLink::Run {
       : link_(link),
         commands_(commands),
         call_(call),
-        deadline_(steady_clock::now() + call.timeout.value_or(link.options_.command_timeout)),
+        deadline_(steady_clock::now() +
+                  call.timeout.value_or(link.cluster_->access().command_timeout)),
         replies_(commands.size()) {}
 
   std::vector<RedisReply> run() {
@@ -131,9 +130,7 @@ class ClusterLink::Run {
     if (with_key.empty()) part_for(link_.any_node(), false);
     for (int round = 1; !parts_.empty(); ++round) {
       execute();
-      if (round == 1 && parts_.size() == 1 && parts_[0].failure) {
-        std::rethrow_exception(parts_[0].failure);  // nothing else has happened
-      }
+      if (round == 1) throw_if_all_failed();
       follow(collect(), round);
     }
     return std::move(replies_);
@@ -203,6 +200,27 @@ class ClusterLink::Run {
     }
   }
 
+  /// Then nothing else has happened, and the error can be told as it is.
+  void throw_if_all_failed() const {
+    std::exception_ptr worst;
+    const auto weight = [](const std::exception_ptr& failure) {
+      try {
+        std::rethrow_exception(failure);
+      } catch (const OutcomeUnknown&) {
+        return 3;
+      } catch (const ServerRefused&) {
+        return 2;
+      } catch (...) {
+        return 1;
+      }
+    };
+    for (const Part& part : parts_) {
+      if (!part.failure) return;
+      if (!worst || weight(part.failure) > weight(worst)) worst = part.failure;
+    }
+    std::rethrow_exception(worst);
+  }
+
   /// Takes the replies out of the parts. Returns the commands that have to go elsewhere.
   std::vector<Redirected> collect() {
     std::vector<Redirected> elsewhere;
@@ -213,7 +231,11 @@ class ClusterLink::Run {
         continue;
       }
       for (std::size_t i = 0; i < part.which.size(); ++i) {
-        const auto to = Redirection::read(part.replies[i], part.node->host());
+        const RedisReply& reply = part.replies[i];
+        if (reply.type == RedisReply::Type::error && is_about_this_server(reply.text)) {
+          link_.cluster_->suspect();
+        }
+        const auto to = Redirection::read(reply, part.node->host());
         if (to && part.which[i] != no_command) elsewhere.push_back({part.which[i], *to});
         set(part.which[i], std::move(part.replies[i]));
       }
@@ -285,15 +307,22 @@ class ClusterLink::Run {
   std::vector<Part> parts_;               // of this round
 };
 
-ClusterLink::ClusterLink(std::shared_ptr<Cluster> cluster, const RedisOptions& options,
+ClusterLink::ClusterLink(std::shared_ptr<Cluster> cluster, ClusterAccess::Use use,
                          std::shared_ptr<spdlog::logger> logger)
     : cluster_(std::move(cluster)),
-      options_(options),
+      use_(use),
       logger_(std::move(logger)),
-      where_(cluster_->uri().display()),
-      listener_(cluster_->add_listener([this](const SlotMap& slots) { forget_all_but(slots); })) {}
+      listener_(cluster_->add_listener([this](const SlotMap& slots) {
+        forget_all_but(slots);
+        return Cluster::Told::done;
+      })) {}
 
-ClusterLink::~ClusterLink() { cluster_->remove_listener(listener_); }
+ClusterLink::~ClusterLink() {
+  cluster_->remove_listener(listener_);
+  const ThreadLock lock(mutex_);
+  for (auto& [address, node] : nodes_) retired_.push_back(std::move(node));
+  destroy_side_by_side(retired_);
+}
 
 std::vector<RedisReply> ClusterLink::pipeline(std::span<const RedisCommand> commands,
                                               const RedisCall& call) {
@@ -309,6 +338,16 @@ std::vector<std::shared_ptr<RedisLink>> ClusterLink::primaries() {
   return links;
 }
 
+std::string ClusterLink::server_of(std::string_view key) {
+  const auto slots = cluster_->known_slots();
+  const Address* owner = slots ? slots->owner_of(slot_of(key)) : nullptr;
+  return owner ? to_text(*owner) : std::string{};
+}
+
+std::shared_ptr<RedisLink> ClusterLink::link_for_renewals() {
+  return std::make_shared<ClusterLink>(cluster_, ClusterAccess::Use::renewals, logger_);
+}
+
 std::unique_ptr<RedisSubscription> ClusterLink::subscribe(
     std::string channel, std::function<void(std::string_view)> on_message,
     std::function<void()> on_subscribed) {
@@ -319,7 +358,7 @@ std::unique_ptr<RedisSubscription> ClusterLink::subscribe(
 std::shared_ptr<ClusterLink::Node> ClusterLink::node_at(const Address& address) {
   const ThreadLock lock(mutex_);
   auto& node = nodes_[to_text(address)];
-  if (!node) node = std::make_shared<Node>(*cluster_, address, options_, logger_);
+  if (!node) node = std::make_shared<Node>(*cluster_, address, use_);
   return node;
 }
 
@@ -349,6 +388,12 @@ void ClusterLink::forget_all_but(const SlotMap& slots) {
     }
     each = stays ? std::next(each) : nodes_.erase(each);
   }
+}
+
+std::shared_ptr<RedisLink> connect_cluster(ClusterAccess access,
+                                           std::shared_ptr<spdlog::logger> logger) {
+  return std::make_shared<ClusterLink>(std::make_shared<Cluster>(std::move(access)),
+                                       ClusterAccess::Use::commands, std::move(logger));
 }
 
 }  // namespace leasehold::inline v0::redis

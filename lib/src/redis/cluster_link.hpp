@@ -11,6 +11,7 @@
 
 #include "leasehold/redis_link.hpp"
 #include "redis/cluster.hpp"
+#include "support/internal_api.hpp"
 #include "support/thread_safety.hpp"
 
 namespace spdlog {
@@ -26,17 +27,19 @@ namespace leasehold::inline v0::redis {
 /// for it fail at once, so that those for the other nodes are not delayed.
 class ClusterLink final : public RedisLink {
  public:
-  ClusterLink(std::shared_ptr<Cluster> cluster, const RedisOptions& options,
+  ClusterLink(std::shared_ptr<Cluster> cluster, ClusterAccess::Use use,
               std::shared_ptr<spdlog::logger> logger);
   ~ClusterLink() override;
 
   std::vector<RedisReply> pipeline(std::span<const RedisCommand> commands,
                                    const RedisCall& call) override;
   std::vector<std::shared_ptr<RedisLink>> primaries() override;
+  std::string server_of(std::string_view key) override;
+  std::shared_ptr<RedisLink> link_for_renewals() override;
   std::unique_ptr<RedisSubscription> subscribe(std::string channel,
                                                std::function<void(std::string_view)> on_message,
                                                std::function<void()> on_subscribed) override;
-  std::string where() const override { return where_; }
+  std::string where() const override { return cluster_->access().where; }
 
  private:
   using Address = RedisUri::Address;
@@ -50,9 +53,8 @@ class ClusterLink final : public RedisLink {
   void forget_all_but(const SlotMap& slots);
 
   const std::shared_ptr<Cluster> cluster_;
-  const RedisOptions options_;
+  const ClusterAccess::Use use_;
   const std::shared_ptr<spdlog::logger> logger_;
-  const std::string where_;
 
   ThreadMutex mutex_;
   std::map<std::string, std::shared_ptr<Node>> nodes_ LEASEHOLD_GUARDED_BY(mutex_);  // by address
@@ -60,5 +62,9 @@ class ClusterLink final : public RedisLink {
 
   int listener_;
 };
+
+/// For a client that brings its own way to reach the nodes. Logs what no caller would be told.
+LEASEHOLD_INTERNAL_API std::shared_ptr<RedisLink> connect_cluster(
+    ClusterAccess access, std::shared_ptr<spdlog::logger> logger);
 
 }  // namespace leasehold::inline v0::redis

@@ -7,9 +7,9 @@
 #include <vector>
 
 #include "locks/lock_message.hpp"
-#include "redis/destination.hpp"
 #include "redis/lock_keys.hpp"
-#include "redis/subscription.hpp"
+#include "support/destroy.hpp"
+#include "support/start_thread.hpp"
 
 namespace leasehold::inline v0::redis {
 
@@ -23,44 +23,73 @@ ClusterSubscription::ClusterSubscription(std::shared_ptr<Cluster> cluster, std::
       on_subscribed_(std::move(on_subscribed)),
       logger_(std::move(logger)) {
   cluster_->suspect();  // before it knows of us, because this may throw
-  listener_ = cluster_->add_listener([this](const SlotMap& slots) { follow(slots); });
+  listener_ = cluster_->add_listener([this](const SlotMap& slots) { return follow(slots); });
   cluster_->suspect();
 }
 
 ClusterSubscription::~ClusterSubscription() {
   cluster_->remove_listener(listener_);
-  std::map<std::string, Node> nodes;  // destroyed without the mutex, which their threads need
-  const ThreadLock lock(mutex_);
-  nodes = std::move(nodes_);
-  nodes_.clear();
+  std::vector<std::unique_ptr<RedisSubscription>> all;
+  {
+    const ThreadLock lock(mutex_);
+    for (auto& [name, node] : nodes_) all.push_back(std::move(node.subscription));
+    nodes_.clear();
+  }
+  destroy_side_by_side(all);  // without the mutex, which their threads need
 }
 
 /// Subscribes on the primaries that are new, and leaves the others.
-void ClusterSubscription::follow(const SlotMap& slots) {
-  std::vector<std::unique_ptr<RedisSubscription>> gone;  // destroyed without the mutex
-  const ThreadLock lock(mutex_);
-  std::map<std::string, Node> before;
-  before.swap(nodes_);
-  for (const auto& address : slots.primaries()) {
-    const std::string name = to_text(address);
-    Node& node = nodes_[name];
-    const auto known = before.find(name);
-    if (known != before.end() && known->second.subscription) {
-      node = std::move(known->second);
-      continue;
+Cluster::Told ClusterSubscription::follow(const SlotMap& slots) {
+  auto told = Cluster::Told::done;
+  std::vector<std::unique_ptr<RedisSubscription>> gone;
+  {
+    const ThreadLock lock(mutex_);
+    std::map<std::string, Node> before;
+    before.swap(nodes_);
+    for (const auto& address : slots.primaries()) {
+      const std::string name = to_text(address);
+      Node& node = nodes_[name];
+      if (const auto known = before.find(name); known != before.end()) {
+        node = std::move(known->second);
+      }
+      try {
+        if (!node.subscription) node.subscription = subscribe_at(address);
+      } catch (const std::exception& error) {
+        told = Cluster::Told::again;
+        logger_->warn("not subscribed, locks are handed over late channel={} error=\"{}\"",
+                      channel_, error.what());
+      }
     }
-    try {
-      node.subscription = std::make_unique<Subscription>(
-          cluster_->destination_of(address), channel_,
-          [this, name](std::string_view message) { deliver(name, message); },
-          [this, name] { note_subscribed(name); }, logger_);
-    } catch (const std::exception& error) {
-      // The next change of the cluster tries again; until then waiting for its locks is slow.
-      logger_->warn("not subscribed, locks are handed over late channel={} error=\"{}\"", channel_,
-                    error.what());
+    for (auto& [name, node] : before) {
+      if (node.subscription) gone.push_back(std::move(node.subscription));
     }
   }
-  for (auto& [name, node] : before) gone.push_back(std::move(node.subscription));
+  leave(std::move(gone));
+  return told;
+}
+
+std::unique_ptr<RedisSubscription> ClusterSubscription::subscribe_at(
+    const RedisUri::Address& address) {
+  const std::string name = to_text(address);
+  return cluster_->access()
+      .connect(address, ClusterAccess::Use::commands)
+      ->subscribe(
+          channel_, [this, name](std::string_view message) { deliver(name, message); },
+          [this, name] { note_subscribed(name); });
+}
+
+/// On a thread of its own: one that is connecting to a node which does not answer would keep the
+/// cluster's thread from finding out where the slots are now.
+void ClusterSubscription::leave(std::vector<std::unique_ptr<RedisSubscription>> gone) {
+  if (gone.empty()) return;
+  const auto shared =
+      std::make_shared<std::vector<std::unique_ptr<RedisSubscription>>>(std::move(gone));
+  try {
+    leaver_ =
+        start_thread("that leaves nodes of a cluster", [shared] { destroy_side_by_side(*shared); });
+  } catch (const Unavailable&) {
+    destroy_side_by_side(*shared);
+  }
 }
 
 void ClusterSubscription::note_subscribed(const std::string& address) {

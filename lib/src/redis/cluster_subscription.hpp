@@ -5,6 +5,8 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <thread>
+#include <vector>
 
 #include "leasehold/redis_link.hpp"
 #include "redis/cluster.hpp"
@@ -32,7 +34,9 @@ class ClusterSubscription final : public RedisSubscription {
     std::unique_ptr<RedisSubscription> subscription;
   };
 
-  void follow(const SlotMap& slots);
+  Cluster::Told follow(const SlotMap& slots);
+  std::unique_ptr<RedisSubscription> subscribe_at(const RedisUri::Address& address);
+  void leave(std::vector<std::unique_ptr<RedisSubscription>> gone);
   void note_subscribed(const std::string& address);
   void deliver(const std::string& address, std::string_view message);
 
@@ -48,6 +52,7 @@ class ClusterSubscription final : public RedisSubscription {
   std::map<std::string, Node> nodes_ LEASEHOLD_GUARDED_BY(mutex_);  // by address
   bool complete_ LEASEHOLD_GUARDED_BY(mutex_) = false;  // all of them were subscribed once
 
+  std::jthread leaver_;  // used by the thread of the cluster only
   int listener_ = 0;
 };
 

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "redis/connection.hpp"
 #include "support/duration_text.hpp"
 
 namespace leasehold::inline v0::redis {
@@ -15,10 +14,6 @@ using Type = RedisReply::Type;
 
 // A replica that has come or gone is noticed after this time.
 constexpr milliseconds longest_count_age{1'000};
-
-void append(std::initializer_list<std::string_view> words, std::string& out) {
-  encode({words.begin(), words.size()}, out);
-}
 
 }  // namespace
 
@@ -59,21 +54,23 @@ void Confirmation::add(const RedisReplicas& wish) noexcept {
   question.timeout = std::max(question.timeout, wish.timeout);
 }
 
-void Confirmation::encode(const ReplicaCount& replicas, ReplicaCount::TimePoint now) {
+std::vector<std::vector<std::string>> Confirmation::questions(const ReplicaCount& replicas,
+                                                              ReplicaCount::TimePoint now) {
+  std::vector<std::vector<std::string>> commands;
+  if (!needed()) return commands;
   asks_role_ = replicas.is_old(now);
-  if (asks_role_) append({"ROLE"}, bytes_);
+  if (asks_role_) commands.push_back({"ROLE"});
   const auto number = [&](const Question& question) {
     return std::to_string(replicas.needed_for(question.needed));
   };
   const auto timeout = [](const Question& question) {
     return std::to_string(std::max<milliseconds::rep>(question.timeout.count(), 1));  // 0: for ever
   };
-  if (received_.wanted) append({"WAIT", number(received_), timeout(received_)}, bytes_);
-  if (on_disk_.wanted) append({"WAITAOF", "1", number(on_disk_), timeout(on_disk_)}, bytes_);
-}
-
-std::size_t Confirmation::replies() const noexcept {
-  return std::size_t{asks_role_} + std::size_t{received_.wanted} + std::size_t{on_disk_.wanted};
+  if (received_.wanted) commands.push_back({"WAIT", number(received_), timeout(received_)});
+  if (on_disk_.wanted) {
+    commands.push_back({"WAITAOF", "1", number(on_disk_), timeout(on_disk_)});
+  }
+  return commands;
 }
 
 milliseconds Confirmation::longest_wait() const noexcept {

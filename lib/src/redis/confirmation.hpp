@@ -1,18 +1,17 @@
 #pragma once
 
-#include <array>
 #include <chrono>
 #include <span>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "leasehold/redis_link.hpp"
+#include "support/internal_api.hpp"
 
 namespace leasehold::inline v0::redis {
 
 /// How many replicas are connected to the primary, as it last said. Not thread-safe.
-class ReplicaCount {
+class LEASEHOLD_INTERNAL_API ReplicaCount {
  public:
   using TimePoint = std::chrono::steady_clock::time_point;
 
@@ -37,20 +36,19 @@ class ReplicaCount {
 
 /// Asks how many replicas have what was written on a connection before: with WAIT, WAITAOF or both,
 /// as the writers want it, and with ROLE if the number of replicas is not known well enough.
-class Confirmation {
+class LEASEHOLD_INTERNAL_API Confirmation {
  public:
   /// Somebody wants this. The strongest wish of each kind counts.
   void add(const RedisReplicas& wish) noexcept;
   bool needed() const noexcept { return received_.wanted || on_disk_.wanted; }
 
-  void encode(const ReplicaCount& replicas, ReplicaCount::TimePoint now);
-  std::string_view bytes() const noexcept { return bytes_; }
-  /// How many replies follow to bytes().
-  std::size_t replies() const noexcept;
+  /// The commands to send behind the writes.
+  std::vector<std::vector<std::string>> questions(const ReplicaCount& replicas,
+                                                  ReplicaCount::TimePoint now);
   /// How long the server may take for them.
   std::chrono::milliseconds longest_wait() const noexcept;
 
-  /// The next of those replies.
+  /// The next of the replies to them.
   void note(RedisReply&& reply, ReplicaCount& replicas);
 
   /// After all of them: writes into the replies of one writer whether they are replicated.
@@ -74,7 +72,6 @@ class Confirmation {
   Question received_;
   Question on_disk_;
   bool asks_role_ = false;
-  std::string bytes_;
 };
 
 }  // namespace leasehold::inline v0::redis

@@ -8,6 +8,7 @@
 #include "redis/destination.hpp"
 #include "redis/shared_connection.hpp"
 #include "redis/subscription.hpp"
+#include "redis/tls.hpp"
 #include "support/default_logger.hpp"
 #include "support/duration_text.hpp"
 
@@ -67,6 +68,26 @@ RedisUri parse_checked(std::string_view uri, const RedisOptions& options) {
   return RedisUri::parse(uri, options.tls);
 }
 
+/// Reads the files that RedisUri::tls names. Throws InvalidArgument if they are of no use.
+ClusterAccess access_to(const RedisUri& uri, const RedisOptions& options,
+                        const std::shared_ptr<spdlog::logger>& logger) {
+  const auto connect = [uri, options, logger, tls = TlsContext::load(uri.tls)](
+                           const RedisUri::Address& node, ClusterAccess::Use use) {
+    RedisOptions own = options;
+    if (use != ClusterAccess::Use::commands) own.connections = 1;
+    if (use == ClusterAccess::Use::questions) {
+      own.connect_timeout = std::min(own.connect_timeout, longest_question);
+    }
+    return std::make_shared<HiredisLink>(
+        std::make_shared<Destination>(uri.at(node), own.connect_timeout, tls), own, logger);
+  };
+  return {.where = uri.display(),
+          .seeds = uri.seeds,
+          .connect_timeout = options.connect_timeout,
+          .command_timeout = options.command_timeout,
+          .connect = connect};
+}
+
 }  // namespace
 
 void check_timeout(const char* what, milliseconds value) {
@@ -74,12 +95,6 @@ void check_timeout(const char* what, milliseconds value) {
     throw InvalidArgument(std::string(what) + " must be 1 ms to 10 min, got " +
                           duration_text(value));
   }
-}
-
-std::shared_ptr<RedisLink> make_link(std::shared_ptr<Destination> destination,
-                                     const RedisOptions& options,
-                                     std::shared_ptr<spdlog::logger> logger) {
-  return std::make_shared<HiredisLink>(std::move(destination), options, std::move(logger));
 }
 
 std::shared_ptr<RedisLink> connect(std::string_view uri, const RedisOptions& options,
@@ -90,15 +105,15 @@ std::shared_ptr<RedisLink> connect(std::string_view uri, const RedisOptions& opt
 LinkPair connect_pair(std::string_view uri, const RedisOptions& options,
                       const std::shared_ptr<spdlog::logger>& logger) {
   const RedisUri parsed = parse_checked(uri, options);
+  if (parsed.topology == RedisUri::Topology::cluster) {
+    const auto link = connect_cluster(access_to(parsed, options, logger), logger);
+    return {link, link->link_for_renewals()};
+  }
   RedisOptions for_renewals = options;
   for_renewals.connections = 1;
-  if (parsed.topology == RedisUri::Topology::cluster) {
-    const auto cluster = std::make_shared<Cluster>(parsed, options.connect_timeout);
-    return {std::make_shared<ClusterLink>(cluster, options, logger),
-            std::make_shared<ClusterLink>(cluster, for_renewals, logger)};
-  }
   const auto destination = std::make_shared<Destination>(parsed, options.connect_timeout);
-  return {make_link(destination, options, logger), make_link(destination, for_renewals, logger)};
+  return {std::make_shared<HiredisLink>(destination, options, logger),
+          std::make_shared<HiredisLink>(destination, for_renewals, logger)};
 }
 
 }  // namespace leasehold::inline v0::redis

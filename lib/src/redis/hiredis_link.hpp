@@ -12,8 +12,6 @@ class logger;
 
 namespace leasehold::inline v0::redis {
 
-class Destination;
-
 /// As the public connect_redis(). Logs what no caller would be told.
 std::shared_ptr<RedisLink> connect(std::string_view uri, const RedisOptions& options,
                                    const std::shared_ptr<spdlog::logger>& logger);
@@ -26,11 +24,6 @@ struct LinkPair {
 };
 LinkPair connect_pair(std::string_view uri, const RedisOptions& options,
                       const std::shared_ptr<spdlog::logger>& logger);
-
-/// A link to the server that the destination names.
-std::shared_ptr<RedisLink> make_link(std::shared_ptr<Destination> destination,
-                                     const RedisOptions& options,
-                                     std::shared_ptr<spdlog::logger> logger);
 
 /// Throws InvalidArgument if the link would not accept it.
 void check_timeout(const char* what, std::chrono::milliseconds value);

@@ -41,6 +41,7 @@ constexpr std::array explanations{
                 "this is a replica: point the URI at the primary"},
     Explanation{"ERR WAITAOF cannot be used with replica", Reason::read_only,
                 "this is a replica: point the URI at the primary"},
+    Explanation{"UNBLOCKED", Reason::read_only, "the server has just become a replica"},
     Explanation{"NOREPLICAS", Reason::no_replicas,
                 "fewer replicas are connected than the server wants (min-replicas-to-write)"},
     Explanation{"MASTERDOWN", Reason::no_primary, "the replica has no link to its primary"},
@@ -72,16 +73,16 @@ std::string_view without_script_frame(std::string_view error) {
 
 ServerRefused explain(std::string_view error_reply, const std::string& where) {
   const std::string_view error = without_script_frame(error_reply);
-  const bool halfway = error_reply.find("@user_script") != std::string_view::npos;
+  const bool in_script = error_reply.find("@user_script") != std::string_view::npos;
   for (const auto& known : explanations) {
-    if (error.starts_with(known.code)) {
-      // Too few replicas for one write of a script are too few for its first.
-      return {known.reason,
-              where + ": " + std::string(known.advice) + " (" + std::string(error) + ")",
-              halfway && known.reason != Reason::no_replicas};
-    }
+    if (!error.starts_with(known.code)) continue;
+    const std::string what =
+        where + ": " + std::string(known.advice) + " (" + std::string(error) + ")";
+    // A server in such a state refuses the first write of a script, so that it has done nothing.
+    const bool at_once = ServerRefused(known.reason, what).transient();
+    return {known.reason, what, in_script && !at_once};
   }
-  return {Reason::other, where + ": " + std::string(error), halfway};
+  return {Reason::other, where + ": " + std::string(error), in_script};
 }
 
 bool is_about_this_server(std::string_view error_reply) {
@@ -107,14 +108,14 @@ RedisReply&& checked(RedisReply&& reply, const std::string& where) {
 }
 
 ServerRefused not_replicated(const RedisReply& reply, const std::string& where) {
-  constexpr std::string_view end = "; the grant does not count and is given back";
+  constexpr std::string_view end = "; the grant does not count";
   const std::string& why = reply.text;
   if (why.empty()) {
     return {Reason::other,
             where + ": this link does not say what replicas have confirmed" + std::string(end),
             true};
   }
-  if (why[0] >= 'A' && why[0] <= 'Z') {  // an error reply: waiting does not help
+  if (why[0] >= 'A' && why[0] <= 'Z') {  // an error reply
     const ServerRefused refused = explain(why, where + ": cannot ask the replicas");
     return {refused.reason(), refused.what() + std::string(end), true};
   }

@@ -304,6 +304,10 @@ void RedisLockStore::renew(std::span<LockRenewal> renewals, milliseconds timeout
   }
 }
 
+std::string RedisLockStore::server_of(std::string_view name) {
+  return renewal_link_->server_of(LockKeys::lock_key(name));
+}
+
 std::vector<Standing> RedisLockStore::verify(std::span<const GrantId> grants,
                                              milliseconds timeout) {
   std::vector<Standing> standings;
@@ -321,11 +325,8 @@ std::vector<Standing> RedisLockStore::verify(std::span<const GrantId> grants,
                          Words{grant.owner});
     }
     for (RedisReply& reply : run_scripts(*renewal_link_, calls, {.timeout = timeout})) {
-      // One node of a cluster that does not answer says nothing about the others' locks.
-      const bool unknown =
-          reply.type == RedisReply::Type::not_sent || reply.type == RedisReply::Type::no_reply;
-      standings.push_back(unknown ? Standing::held
-                                  : to_standing(checked(std::move(reply), where())));
+      // What one node of a cluster does not know says nothing about the locks of the others.
+      standings.push_back(is_failure(reply) ? Standing::held : to_standing(reply));
     }
   }
   return standings;

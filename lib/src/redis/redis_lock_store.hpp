@@ -32,6 +32,7 @@ class RedisLockStore final : public LockStore {
   std::vector<std::optional<FencingToken>> acquire_free(
       std::span<const AcquireRequest> requests) override;
   void renew(std::span<LockRenewal> renewals, std::chrono::milliseconds timeout) override;
+  std::string server_of(std::string_view name) override;
   std::vector<Standing> verify(std::span<const GrantId> grants,
                                std::chrono::milliseconds timeout) override;
   ReleaseResult release(std::string_view name, std::string_view owner) override;

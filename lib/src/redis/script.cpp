@@ -39,7 +39,7 @@ void reload_and_repeat(RedisLink& link, std::span<const ScriptCall> calls,
   std::vector<RedisReply> again;
   try {
     again = link.pipeline(commands, how);
-  } catch (const Unavailable& error) {
+  } catch (const Error& error) {
     if (missing.size() == replies.size()) throw;
     throw OutcomeUnknown(error.what());  // the other calls of this batch have happened
   }

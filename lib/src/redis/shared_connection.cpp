@@ -242,15 +242,14 @@ void SharedConnection::stamp(Round& round) {
 void SharedConnection::send(Round& round) {
   stamp(round);
   ask_for_confirmation(round);
-  const std::string_view question = round.confirmation.bytes();
-  if (!round.first->next && question.empty()) {
+  if (!round.first->next && round.question.empty()) {
     round.sent = connection_.send(round.first->bytes, round.deadline);
     round.complete = round.sent == round.first->bytes.size();
     return;
   }
   clear_for_reuse(outgoing_);
   for (Request* r = round.first; r; r = r->next) outgoing_ += r->bytes;
-  outgoing_ += question;
+  outgoing_ += round.question;
   round.sent = connection_.send(outgoing_, round.deadline);
   round.complete = round.sent == outgoing_.size();
 }
@@ -260,8 +259,11 @@ void SharedConnection::ask_for_confirmation(Round& round) {
   for (const Request* r = round.first; r; r = r->next) {
     if (r->expected > 0) round.confirmation.add(r->replicas);
   }
-  if (!round.confirmation.needed()) return;
-  round.confirmation.encode(replica_count_, steady_clock::now());
+  for (const auto& words : round.confirmation.questions(replica_count_, steady_clock::now())) {
+    const std::vector<std::string_view> views(words.begin(), words.end());
+    encode(views, round.question);
+    ++round.answers;
+  }
   round.deadline += round.confirmation.longest_wait();
 }
 
@@ -315,8 +317,7 @@ void SharedConnection::receive(Round& round) {
 
 void SharedConnection::receive_confirmation(Round& round) {
   Confirmation& confirmation = round.confirmation;
-  if (!confirmation.needed()) return;
-  for (std::size_t i = confirmation.replies(); i > 0; --i) {
+  for (std::size_t i = 0; i < round.answers; ++i) {
     confirmation.note(connection_.receive(round.deadline), replica_count_);
   }
   for (Request* r = round.first; r; r = r->next) {

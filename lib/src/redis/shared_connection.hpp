@@ -86,7 +86,9 @@ class SharedConnection {
     Request* first = nullptr;
     Bells* bells = nullptr;
     TimePoint deadline{};
-    Confirmation confirmation;  // asked for behind the requests
+    Confirmation confirmation;  // of the requests, by replicas
+    std::string question;       // sent behind the requests; empty if nobody wants a confirmation
+    std::size_t answers = 0;    // to the question
     std::size_t sent = 0;       // bytes that may have reached the server
     bool complete = false;      // all of them
   };

@@ -14,7 +14,6 @@ using Type = RedisReply::Type;
 
 // What is known of connections that are gone is forgotten together with the rest.
 constexpr std::size_t most_known = 4'096;
-constexpr std::chrono::seconds count_replicas_every{1};
 
 RedisReply to_reply(const redisReply& raw) {
   RedisReply reply;
@@ -115,10 +114,11 @@ void check_timeouts(const sw::redis::ConnectionOptions& options) {
   }
 }
 
-/// Whether the server lets us in. What it answers otherwise, it answers to every command.
-bool is_shut_out(const RedisReply& reply) {
-  return reply.type == Type::error &&
-         (reply.text.starts_with("NOAUTH") || reply.text.starts_with("ERR max number of clients"));
+/// Whether a server that answers this to TIME may be used. It may forbid us that command; any other
+/// error is its answer to every command.
+bool is_usable(const RedisReply& time) {
+  return time.type != Type::error ||
+         explain_redis_error(time.text, {}).reason() == ServerRefused::Reason::permission;
 }
 
 }  // namespace
@@ -126,18 +126,6 @@ bool is_shut_out(const RedisReply& reply) {
 std::string address_of(const sw::redis::ConnectionOptions& options) {
   if (options.type == sw::redis::ConnectionType::UNIX) return options.path;
   return options.host + ":" + std::to_string(options.port);
-}
-
-void try_to_connect(RedisLink& link) {
-  const std::array<std::string_view, 1> ping{"PING"};
-  const RedisCommand command{ping};
-  try {
-    link.pipeline({&command, 1});
-  } catch (const InvalidArgument&) {
-    throw;
-  } catch (const Error&) {
-    // The first caller who needs the server is told.
-  }
 }
 
 Conversation::Key Conversation::key_of(const Connection& connection) {
@@ -168,9 +156,10 @@ Conversation::Known Conversation::get_to_know(Connection& connection) {
   }
   check_timeouts(connection.options());
   const RedisReply time = ask(connection, "TIME");
-  if (is_shut_out(time)) throw sw::redis::ReplyError(time.text);
+  if (!is_usable(time)) throw sw::redis::ReplyError(time.text);
   const RedisReply role = ask(connection, "ROLE");
   Known known{.connected_at = to_stamp(time)};
+  known.replicas.note(role, steady_clock::now());
   known.is_replica = !role.elements.empty() && role.elements[0].text == "slave";
 
   const ThreadLock lock(mutex_);
@@ -196,75 +185,50 @@ void Conversation::check_role(const Known& known, std::span<const RedisCommand> 
 /// A server that is not the primary: the next call connects anew, perhaps to another one.
 void Conversation::look_at(const Key& key, const RedisReply& reply) {
   if (reply.type != Type::error) return;
-  if (!reply.text.starts_with("READONLY") && !reply.text.starts_with("MASTERDOWN")) return;
+  const auto reason = explain_redis_error(reply.text, {}).reason();
+  using Reason = ServerRefused::Reason;
+  if (reason != Reason::read_only && reason != Reason::no_primary) return;
   const ThreadLock lock(mutex_);
   known_[key].outdated = true;
 }
 
-/// How many replicas have to confirm; 0 if none have to, or if too few are connected.
-long long Conversation::replicas_needed(Connection& connection, const RedisReplicas& replicas) {
-  using Needed = RedisReplicas::Needed;
-  if (replicas.needed == Needed::none) return 0;
-  const auto now = steady_clock::now();
-  const int port = connection.options().port;
-  std::optional<long long> connected;
-  {
-    const ThreadLock lock(mutex_);
-    if (replicas_.port == port && now - replicas_.counted < count_replicas_every) {
-      connected = replicas_.connected;
-    }
-  }
-  if (!connected) {
-    const RedisReply role = ask(connection, "ROLE");
-    connected =
-        role.elements.size() == 3 ? static_cast<long long>(role.elements[2].elements.size()) : 0;
-    const ThreadLock lock(mutex_);
-    replicas_ = {port, *connected, now};
-  }
-  if (*connected == 0) return 0;
-  if (replicas.needed == Needed::any) return 1;
-  return replicas.needed == Needed::all ? *connected : *connected / 2 + 1;
-}
-
 std::vector<RedisReply> Conversation::run(Pipeline& pipeline,
                                           std::span<const RedisCommand> commands,
-                                          const RedisCall& call, std::string* server) {
+                                          const RedisCall& call) {
   std::vector<RedisReply> replies;
+  std::vector<RedisReply> answers;  // of the replicas
   Key key;
-  long long needed = 0;
-  const bool to_disk = call.replicas.until == RedisReplicas::Until::on_disk;
+  Known known;
+  RedisReplicas wanted = call.replicas;
+  redis::Confirmation confirmation;
+  std::size_t questions = 0;
   bool sent = false;
   const auto talk = [&](Connection& connection) {
-    const Known known = get_to_know(connection);
+    known = get_to_know(connection);
     key = key_of(connection);
-    if (server) *server = address_of(connection.options());
     check_role(known, commands, key);
-    needed = replicas_needed(connection, call.replicas);
     // hiredis only collects the commands. They are sent before the first reply is read.
     for (const RedisCommand& command : commands) {
       send(connection, command, {known.connected_at.data(), known.connected_at.size()});
     }
-    if (needed > 0) {
-      // Its reply must come before redis-plus-plus gives up.
-      const auto patience =
-          std::min(call.replicas.timeout, connection.options().socket_timeout * 3 / 4);
-      const std::string ms = std::to_string(std::max<milliseconds::rep>(patience.count(), 1));
-      const std::string count = std::to_string(needed);
-      const std::vector<std::string_view> wait =
-          to_disk ? std::vector<std::string_view>{"WAITAOF", "1", count, ms}
-                  : std::vector<std::string_view>{"WAIT", count, ms};
-      send(connection, RedisCommand{wait}, {});
+    // The reply must come before redis-plus-plus gives up.
+    wanted.timeout = std::min(wanted.timeout, connection.options().socket_timeout * 3 / 4);
+    confirmation.add(wanted);
+    for (const auto& question : confirmation.questions(known.replicas, steady_clock::now())) {
+      const std::vector<std::string_view> words(question.begin(), question.end());
+      send(connection, RedisCommand{words}, {});
+      ++questions;
     }
-    const std::size_t expected = commands.size() + (needed > 0 ? 1 : 0);
-    replies.reserve(expected);
     sent = true;
-    while (replies.size() + 1 < expected) {
-      replies.push_back(to_reply(*connection.recv(false)));
+    // redis-plus-plus itself reads the last one.
+    for (std::size_t i = 0; i + 1 < commands.size() + questions; ++i) {
+      (i < commands.size() ? replies : answers).push_back(to_reply(*connection.recv(false)));
     }
   };
   try {
     pipeline.command(talk);
-    replies.push_back(only_reply(pipeline.exec()));  // which returns the connection to the pool
+    // This returns the connection to the pool.
+    (questions > 0 ? answers : replies).push_back(only_reply(pipeline.exec()));
   } catch (const sw::redis::ReplyError& error) {
     throw explain_redis_error(error.what(), where());
   } catch (const sw::redis::Error& error) {
@@ -272,29 +236,16 @@ std::vector<RedisReply> Conversation::run(Pipeline& pipeline,
     if (sent) throw OutcomeUnknown(what);
     throw Unavailable(what);
   }
-
-  if (needed > 0) {
-    const RedisReply confirmed = std::move(replies.back());
-    replies.pop_back();
-    const bool enough = to_disk ? confirmed.elements.size() == 2 &&
-                                      confirmed.elements[0].integer >= 1 &&
-                                      confirmed.elements[1].integer >= needed
-                                : confirmed.integer >= needed;
-    for (RedisReply& reply : replies) reply.replicated = enough;
+  for (RedisReply& answer : answers) confirmation.note(std::move(answer), known.replicas);
+  if (questions > 0) {
+    confirmation.judge(wanted, replies, known.replicas);
+    const ThreadLock lock(mutex_);
+    if (const auto found = known_.find(key); found != known_.end()) {
+      found->second.replicas = known.replicas;
+    }
   }
   for (const RedisReply& reply : replies) look_at(key, reply);
   return replies;
-}
-
-RedisReply Conversation::run_one(Connection& connection, const RedisCommand& command) {
-  const Known known = get_to_know(connection);
-  check_role(known, {&command, 1}, key_of(connection));
-  send(connection, command, {known.connected_at.data(), known.connected_at.size()});
-  try {
-    return to_reply(*connection.recv(false));
-  } catch (const sw::redis::Error& error) {
-    throw OutcomeUnknown(where() + ": " + error.what());
-  }
 }
 
 }  // namespace leasehold::inline v0::redis_plus_plus

@@ -1,4 +1,6 @@
-#include <optional>
+#include "redis_plus_plus/single_link.hpp"
+
+#include <array>
 #include <utility>
 
 #include "leasehold/errors.hpp"
@@ -44,8 +46,10 @@ class RenewalLink final : public RedisLink {
 
 class SingleLink final : public RedisLink {
  public:
-  explicit SingleLink(std::shared_ptr<sw::redis::Redis> redis)
-      : redis_(std::move(redis)), conversation_(std::make_shared<Conversation>()) {}
+  SingleLink(std::shared_ptr<sw::redis::Redis> redis,
+             std::optional<sw::redis::ConnectionOptions> options)
+      : redis_(std::move(redis)),
+        conversation_(std::make_shared<Conversation>(std::move(options))) {}
 
   std::vector<RedisReply> pipeline(std::span<const RedisCommand> commands,
                                    const RedisCall& call) override {
@@ -94,6 +98,12 @@ class SingleLink final : public RedisLink {
 };
 
 }  // namespace
+
+std::shared_ptr<RedisLink> link_to(std::shared_ptr<sw::redis::Redis> redis,
+                                   std::optional<sw::redis::ConnectionOptions> options) {
+  return std::make_shared<SingleLink>(std::move(redis), std::move(options));
+}
+
 }  // namespace redis_plus_plus
 
 std::shared_ptr<RedisLink> lend_redis(std::shared_ptr<sw::redis::Redis> redis) {
@@ -103,8 +113,16 @@ std::shared_ptr<RedisLink> lend_redis(std::shared_ptr<sw::redis::Redis> redis) {
   } catch (const sw::redis::Error& error) {
     throw InvalidArgument(std::string("lend_redis: ") + error.what());
   }
-  auto link = std::make_shared<redis_plus_plus::SingleLink>(std::move(redis));
-  redis_plus_plus::try_to_connect(*link);
+  auto link = redis_plus_plus::link_to(std::move(redis));
+  const std::array<std::string_view, 1> ping{"PING"};
+  const RedisCommand command{ping};
+  try {
+    link->pipeline({&command, 1});
+  } catch (const InvalidArgument&) {
+    throw;
+  } catch (const Error&) {
+    // The first caller who needs the server is told.
+  }
   return link;
 }
 

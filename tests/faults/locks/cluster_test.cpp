@@ -4,15 +4,18 @@
 #include <algorithm>
 #include <atomic>
 #include <mutex>
+#include <optional>
 #include <thread>
 #include <utility>
 #include <vector>
 
 #include "harness/redis_cluster.hpp"
 #include "tests/support/eventually.hpp"
+#include "tests/support/link_calls.hpp"
 #include "tests/support/lock_clients.hpp"
 #include "tests/support/message_of.hpp"
 #include "tests/support/redis_keys.hpp"
+#include "tests/support/refusal_of.hpp"
 #include "tests/support/test_namespace.hpp"
 #include "tests/support/waiter.hpp"
 
@@ -247,6 +250,68 @@ TEST_F(ClusterTest, SlotsMoveUnderLoad) {
     stop = true;
   }
   for (const std::string& name : names) EXPECT_FALSE(client.status(name));
+}
+
+// Heartbeats of one node would come too late if they were sent together with those of another.
+TEST_F(ClusterTest, LockWithAShortTtlOutlivesANodeThatHangs) {
+  auto patient_options = options();
+  patient_options.redis.connect_timeout = patient_options.redis.command_timeout = 20s;
+  LockClient patient{redis.uri(), patient_options};
+  const Lock hangs =
+      patient.acquire(name_on(redis.node(0)), {.ttl = 60s, .heartbeat_every = 50ms}).value();
+  const Lock lives = patient.acquire(name_on(redis.node(1)), {.ttl = 2s}).value();
+  redis.node(0).pause();
+  const auto trusted = lives.valid_until();
+  EXPECT_TRUE(eventually([&] { return lives.valid_until() > trusted + 6s; }, patience));
+  EXPECT_FALSE(lives.lost().stop_requested());
+  redis.node(0).resume();
+}
+
+TEST_F(ClusterTest, SetOfLocksThatANodeDoesNotAnswerIsTakenBack) {
+  std::vector<std::string> names;
+  for (int i = 0; i < RedisCluster::primary_count; ++i) names.push_back(name_on(redis.node(i)));
+  client.acquire_all(names).value().release();
+  redis.node(0).pause();
+  EXPECT_THROW(client.acquire_all(names, {.ttl = 60s, .wait = 0ms}), Error);
+  LockClient other{redis.uri(), options()};
+  for (const int i : {1, 2}) {
+    EXPECT_TRUE(
+        eventually([&] { return !other.status(names[static_cast<std::size_t>(i)]); }, patience));
+  }
+  redis.node(0).resume();
+}
+
+TEST_F(ClusterTest, RefusalOfSeveralNodesIsToldAsSuch) {
+  std::vector<std::string> names;
+  for (int i = 0; i < RedisCluster::primary_count; ++i) names.push_back(name_on(redis.node(i)));
+  client.acquire_all(names).value().release();
+  for (int i = 0; i < RedisCluster::primary_count; ++i) {
+    redis.node(i).command({"CONFIG", "SET", "requirepass", "new"});
+    redis.node(i).command({"CLIENT", "KILL", "TYPE", "normal"});
+  }
+  const auto is_refused = [&](const std::string& name) {
+    return end_of([&] { client.status(name); }) == End::refused;
+  };
+  for (const std::string& name : names) {
+    ASSERT_TRUE(eventually([&] { return is_refused(name); }, patience));
+  }
+  const auto acquire = [&] { client.acquire_all(names, {.wait = LockOptions::forever}); };
+  EXPECT_EQ(refusal_of(acquire, "password"), ServerRefused::Reason::authentication);
+}
+
+TEST_F(ClusterTest, DestructorEndsThoughNoNodeAnswers) {
+  auto slow = options();
+  slow.redis.connect_timeout = 5s;
+  std::optional<LockClient> stuck{LockClient{redis.uri(), slow}};
+  std::vector<std::string> names;
+  for (int i = 0; i < RedisCluster::primary_count; ++i) names.push_back(name_on(redis.node(i)));
+  stuck->acquire_all(names).value().release();
+  for (int i = 0; i < RedisCluster::node_count; ++i) redis.node(i).pause();
+  for (const std::string& name : names) EXPECT_THROW(stuck->acquire(name, {.wait = 0ms}), Error);
+  const auto begin = std::chrono::steady_clock::now();
+  stuck.reset();
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, 3 * slow.redis.connect_timeout + 2s);
+  for (int i = 0; i < RedisCluster::node_count; ++i) redis.node(i).resume();
 }
 
 // As docs/locks.md has it: lock_acl_test shows that the rest is enough.
