@@ -17,7 +17,9 @@ int run(const char* uri) {
   auto options = parsed.connection_options();
   options.connect_timeout = 2s;  // without these lend_redis() refuses it
   options.socket_timeout = 1s;
-  auto redis = std::make_shared<sw::redis::Redis>(options, parsed.connection_pool_options());
+  auto pool = parsed.connection_pool_options();
+  pool.wait_timeout = 1s;  // otherwise a call waits without end for a free connection
+  auto redis = std::make_shared<sw::redis::Redis>(options, pool);
 
   leasehold::LockClient locks{leasehold::lend_redis(redis)};
   if (auto lock = locks.acquire("report", {.ttl = 30s, .wait = 5s})) {

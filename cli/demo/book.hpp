@@ -58,7 +58,9 @@ class Book {
   virtual Totals totals() = 0;
 
   /// The resource that the fencing tokens of an account protect.
-  static std::string resource(std::int64_t account) { return "account:" + std::to_string(account); }
+  static std::string resource(std::int64_t account) {
+    return "leasehold-demo:account:" + std::to_string(account);
+  }
 };
 
 }  // namespace leasehold::cli

@@ -51,8 +51,10 @@ ExitCode run_demo(Session& session, const DemoFlags& flags) {
   const DemoOptions options = parse_demo_flags(flags);
   const common::Signals signals;  // before any thread is started
   const auto began = steady_clock::now();
-  const PrivateStores place(options.on_servers);
+  const PrivateStores place(options.on_servers, flags.redis);
   const Stores stores = place.stores();
+  stores.locks(NewFile::created)
+      .status("leasehold-demo");  // a Redis that cannot be used is told of at once
   migrate(stores.task_uri());
   TaskQueue queue = stores.tasks();
   const auto book = Book::open(stores.task_uri(), queue);
@@ -117,7 +119,8 @@ constexpr const char* details =
     "ever had two holders. The exit code is 1 if a promise was broken.\n\n"
     "By default nothing needs to be installed: the stores are SQLite files in a temporary "
     "directory. With --on servers the demo starts a private Redis and a private PostgreSQL, whose "
-    "programs must be installed.";
+    "programs must be installed. With --redis it keeps its locks in a Redis of yours, under names "
+    "that begin with leasehold-demo; what killed workers leave there is gone after an hour.";
 
 }  // namespace
 
@@ -130,9 +133,11 @@ void add_demo(Commands& commands) {
                     .details = details,
                     .examples = "leasehold demo\n"
                                 "leasehold demo --on servers --workers 8 --seconds 20\n"
+                                "leasehold demo --redis redis+cluster://127.0.0.1:7000\n"
                                 "leasehold demo --seed 42 --json"},
                    {}, [flags](Session& session) { return run_demo(session, *flags); });
   add_value(app, "--on", flags->on, "STORES", "Use sqlite or servers [sqlite]");
+  add_value(app, "--redis", flags->redis, "URI", "Keep the locks in this Redis [a private store]");
   add_value(app, "--workers", flags->workers, "NUMBER", "Number of worker processes, 1 to 64 [6]");
   add_value(app, "--tasks", flags->tasks, "NUMBER", "Number of tasks, 1 to 100000 [3000]");
   add_value(app, "--seconds", flags->seconds, "NUMBER",

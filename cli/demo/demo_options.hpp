@@ -11,6 +11,7 @@ namespace leasehold::cli {
 /// The flags of the demo as the user wrote them.
 struct DemoFlags {
   std::string on = "sqlite";
+  std::string redis;
   std::string workers = "6";
   std::string tasks = "3000";
   std::string seconds = "12";

@@ -15,15 +15,15 @@ namespace {
 constexpr const char* help = R"(Usage: ./dev soak failovers [OPTIONS]
 
 16 processes take and release a few locks while their primary is killed with SIGKILL. Prints a row
-of the table in docs/topologies.md. Ends with 1 if a token was not larger than all before it, if a
-rule was broken that a failover does not excuse, or if two processes held a lock at the same time
-although a majority of the replicas, or all of them, had to confirm it.
+of the table in docs/topologies.md. Exits with status 1 if a token was not larger than all earlier
+ones, if a rule was broken that must hold even during a failover, or if two processes held a lock at
+the same time although a majority of the replicas, or all of them, had to confirm it.
 
   --topology T   sentinel (default) or cluster
   --replicas P   which replicas must confirm: none (default), any, majority or all
   --count N      how many failovers, default 5; each takes about 20 s
-  --lag MS       cuts the replicas off so long before each kill; default 0
-  --seed S       repeats a choice of work
+  --lag MS       disconnect the replicas this many ms before each kill; default 0
+  --seed S       repeat the random choices of an earlier run
   --bug NAME     plant this bug into the scripts, to see that it is found
   --dir DIR      where the history is written
   --help         this text

@@ -39,10 +39,10 @@ struct LockClientOptions {
   /// as failed. Releases do not wait for them. The time-out must be 1 ms to half of
   /// redis.command_timeout, and is added to the time that a call may take.
   ///
-  /// A failover then loses a grant only if the new primary is a replica that need not have it; with
-  /// `all`, only one that was not connected. Costs a round trip between the primary and its
-  /// replicas for each grant; concurrent calls share it. Not for sqlite: URIs. Default: none, which
-  /// costs nothing.
+  /// A failover then loses a grant only if the new primary is a replica that had not confirmed it.
+  /// With `all`, that can only be a replica that was not connected. Costs a round trip between the
+  /// primary and its replicas for each grant; concurrent calls share it. Not for sqlite: URIs.
+  /// Default: none, which costs nothing.
   RedisReplicas replicas;
 
   /// The name of this process in lock records. Default: RunnerId::of_this_process().
@@ -69,7 +69,7 @@ struct LockClientOptions {
 /// Named locks in a Redis, or on this machine in SQLite: in a file or in memory. A client is
 /// cheap to use, but has four threads (up to three more when needed) and up to three connections:
 /// make one for the whole process. With sentinels it has one more thread, and a connection to each;
-/// with a cluster one more thread, and a thread and up to three connections for each primary.
+/// with a cluster one more thread, and two threads and up to three connections for each primary.
 ///
 /// Lock names are 1 to 512 bytes without control characters or braces.
 /// Thread safety: every member may be called from any thread. Locks may outlive their client.

@@ -31,7 +31,7 @@ struct RedisReply {
   };
 
   Type type = Type::nil;
-  /// Whether as many replicas have confirmed it as RedisCall::replicas asks for.
+  /// Whether enough replicas have confirmed the write to satisfy RedisCall::replicas.
   bool replicated = false;
   long long integer = 0;  ///< for Type::integer
   /// For status, error and string. Otherwise why there is no reply, or why it is not replicated:
@@ -46,9 +46,10 @@ struct RedisCommand : std::span<const std::string_view> {
   RedisCommand(std::span<const std::string_view> words, std::string_view its_key)
       : span(words), key(its_key) {}
 
-  /// In a cluster, the node that has this key gets the command. Empty: every node that gets another
-  /// command of the same pipeline, or any one if there is none. The reply is then that of any of
-  /// them, but an error if one of them answers with an error.
+  /// In a cluster, the node that has this key gets the command. If it is empty, the command goes to
+  /// every node that gets another command of the same pipeline, or to any node if there is no other
+  /// command. If one of these nodes answers with an error, that is the reply; otherwise it is the
+  /// reply of any of them.
   std::string_view key;
 };
 
@@ -199,8 +200,7 @@ LEASEHOLD_API ServerRefused explain_redis_error(std::string_view error_reply,
 /// - `redis+cluster://[user:password@]host[:port],…`: the cluster that the nodes at these addresses
 ///   belong to
 /// - `rediss://`, `rediss+sentinel://` and `rediss+cluster://`: the same with TLS. `?ca=`, `cert=`,
-/// `key=`,
-///   `server_name=` and `verify=none` are the members of RedisTls.
+///   `key=`, `server_name=` and `verify=none` are the members of RedisTls.
 ///
 /// Users, passwords and options are percent-decoded.
 ///

@@ -1,5 +1,6 @@
 // leasehold demo, small: workers are killed, and everything is done exactly once.
 
+#include "harness/redis_cluster.hpp"
 #include "tests/support/cli_fixture.hpp"
 
 namespace leasehold::testing {
@@ -43,6 +44,17 @@ TEST_P(CliDemoTest, InAPipeItIsPlainTextOf80Columns) {
   EXPECT_TRUE(contains(result.out, "Everything as promised")) << result;
   std::istringstream lines(result.out);
   for (std::string line; std::getline(lines, line);) EXPECT_LE(line.size(), 80u) << line;
+}
+
+// Every topology goes through the same URIs; this one has the most parts.
+TEST(CliDemoOnAClusterTest, LocksAreInTheClusterThatItIsGiven) {
+  const harness::RedisCluster redis;
+  const CliResult result = run_cli(LEASEHOLD_CLI, {"demo", "--redis", redis.uri(), "--workers", "3",
+                                                   "--tasks", "300", "--seconds", "3"});
+  ASSERT_EQ(result.code, 0) << result;
+  EXPECT_TRUE(contains(result.out, "redis+cluster://")) << result;
+  EXPECT_TRUE(contains(result.out, "Everything as promised")) << result;
+  EXPECT_FALSE(redis.keys("lh:{leasehold-demo:*").empty());
 }
 
 INSTANTIATE_TEST_SUITE_P(On, CliDemoTest, ::testing::Values(On::servers, On::sqlite),

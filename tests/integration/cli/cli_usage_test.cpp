@@ -144,6 +144,7 @@ TEST(CliUsageTest, MistakesAreNamedAndNothingIsPrinted) {
       {{"load", "--duration", "1", "--redis", no_redis},
        "--duration must be 1ms to 1d (written like 500ms, 5s, 2m, 1h or 7d), got \"1\""},
       {{"demo", "--on", "paper"}, "must be sqlite or servers"},
+      {{"demo", "--redis", "http://x"}, "redis+cluster://"},
       {{"demo", "--workers", "0"}, "--workers must be 1 to 64, got \"0\""},
       {{"demo", "--tasks", "many"}, "--tasks must be 1 to 100000, got \"many\""},
       {{"demo", "--seconds", "-1"}, "--seconds must be 1 to 3600, got \"-1\""},
