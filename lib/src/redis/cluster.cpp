@@ -143,11 +143,7 @@ SlotMap Cluster::ask(const RedisUri::Address& node) const {
 
 void Cluster::tell_listeners(const std::stop_token& stop) {
   const ThreadLock lock(listeners_mutex_);
-  std::shared_ptr<const SlotMap> now;
-  {
-    const ThreadLock slots_lock(mutex_);
-    now = slots_;
-  }
+  const auto now = known_slots();
   if (!now || now == told_) return;
   told_ = now;
   for (const auto& [number, listener] : listeners_) {

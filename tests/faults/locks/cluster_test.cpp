@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "harness/certificates.hpp"
 #include "harness/redis_cluster.hpp"
 #include "tests/support/eventually.hpp"
 #include "tests/support/link_calls.hpp"
@@ -330,6 +331,30 @@ TEST_F(ClusterTest, DocumentedPermissionsAreEnough) {
   redis.move_slot(RedisCluster::slot_of(key_of(name)), redis.node(0), redis.node(1),
                   [&](SlotMove) { EXPECT_EQ(lock.extend(), Ownership::held); });
   EXPECT_EQ(lock.release(), Release::done);
+}
+
+// One node has all slots. Over TLS it names its TLS port, which is the only one that is used.
+TEST(ClusterTlsTest, LocksAreTakenAndHandedOverByTls) {
+  harness::Certificates certificates;
+  const auto& ca = certificates.authority().certificate;
+  const FreePort bus;
+  const RedisServer redis{
+      {.config_lines = {"cluster-enabled yes", "cluster-port " + std::to_string(bus.number()),
+                        "tls-cluster yes"},
+       .tls = harness::RedisServerTls{.own = certificates.issue(), .ca = ca}}};
+  ASSERT_EQ(redis.command({"CLUSTER", "ADDSLOTSRANGE", "0", "16383"}).string, "OK");
+  const std::string uri = "rediss+cluster://127.0.0.1:" + std::to_string(redis.tls_port());
+  LockClient client{uri + "?ca=" + ca.string(), as_new_runner()};
+  LockClient other{uri + "?ca=" + ca.string(), as_new_runner()};
+  Lock lock = client.acquire("lock", {.ttl = 60s, .wait = patience}).value();
+  Waiter waiter{other, "lock", {.wait = patience}};
+  ASSERT_TRUE(eventually([&] { return line_length(client, "lock") == 1; }, patience));
+  EXPECT_EQ(lock.release(), Release::done);
+  EXPECT_TRUE(waiter.got_it());
+
+  LockClient distrustful{uri, as_new_runner()};
+  const auto acquire = [&] { distrustful.acquire("lock", {.wait = 0ms}); };
+  EXPECT_EQ(refusal_of(acquire, "certificate"), ServerRefused::Reason::certificate);
 }
 
 TEST(ClusterPasswordTest, NodesHaveOne) {

@@ -286,6 +286,34 @@ TEST_F(ReplicasTest, ServerThatCannotSayIsAnErrorAtOnce) {
   expect_nothing_left(primary);
 }
 
+// On Redis 7.2 and later. Before that the server does not know the command.
+TEST_F(ReplicasTest, GrantIsOnDiskWhereTheServerCanSayThat) {
+  for (const RedisServer* server : {&primary, replicas[0].get()}) {
+    server->command({"CONFIG", "SET", "appendonly", "yes"});
+    ASSERT_TRUE(eventually(
+        [&] {
+          return contains(server->command({"INFO", "persistence"}).string,
+                          "aof_rewrite_in_progress:0");
+        },
+        patience));
+  }
+  auto on_disk = patient(Needed::all);
+  on_disk.replicas.until = RedisReplicas::Until::on_disk;
+  LockClient client{primary.uri(), on_disk};
+  const auto acquire = [&] { return client.acquire("lock", {.wait = 0ms}); };
+  if (primary.command({"COMMAND", "INFO", "waitaof"}).elements.at(0).elements.empty()) {
+    EXPECT_EQ(refusal_of(acquire, "WAITAOF"), Reason::other);
+    return;
+  }
+  EXPECT_EQ(acquire().value().release(), Release::done);
+  replicas[0]->pause();
+  on_disk.replicas.timeout = 200ms;
+  LockClient hasty{primary.uri(), on_disk};
+  EXPECT_EQ(refusal_of([&] { hasty.acquire("lock", {.wait = 0ms}); }, "0 of 1 replicas"),
+            Reason::no_replicas);
+  replicas[0]->resume();
+}
+
 TEST_F(ReplicasTest, ServerThatWantsReplicasItselfIsTriedAgain) {
   LockClient client{primary.uri(), as_new_runner()};
   primary.command({"CONFIG", "SET", "min-replicas-to-write", "2"});

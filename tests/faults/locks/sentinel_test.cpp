@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "harness/certificates.hpp"
 #include "harness/redis_sentinels.hpp"
 #include "tests/support/eventually.hpp"
 #include "tests/support/lock_clients.hpp"
@@ -178,6 +179,31 @@ TEST_F(SentinelTest, UnknownServiceIsNamed) {
   LockClient wrong{uri, options()};
   const std::string message = message_of<ServerRefused>([&] { wrong.acquire("lock"); });
   EXPECT_TRUE(contains(message, "does not know a service \"payments\"")) << message;
+}
+
+TEST(SentinelTlsTest, SentinelAndPrimaryAreAskedByTls) {
+  harness::Certificates certificates;
+  const auto& ca = certificates.authority().certificate;
+  const auto own = certificates.issue();
+  const RedisServer primary{{.tls = harness::RedisServerTls{.own = own, .ca = ca}}};
+  const FreePort tls_port;
+  const harness::RedisSentinel sentinel{
+      FreePort{},
+      {.config_lines = {
+           "tls-port " + std::to_string(tls_port.number()),
+           "tls-cert-file " + own.certificate.string(), "tls-key-file " + own.key.string(),
+           "tls-ca-cert-file " + ca.string(), "tls-auth-clients no", "tls-replication yes",
+           "sentinel monitor service 127.0.0.1 " + std::to_string(primary.tls_port()) + " 1"}}};
+  const std::string uri =
+      "rediss+sentinel://127.0.0.1:" + std::to_string(tls_port.number()) + "/service";
+  LockClient client{uri + "?ca=" + ca.string(), as_new_runner()};
+  const Lock lock = client.acquire("lock", {.wait = patience}).value();
+  EXPECT_TRUE(key_exists(primary, key_of("lock")));
+
+  LockClient distrustful{uri, as_new_runner()};
+  const std::string message =
+      message_of<Error>([&] { distrustful.acquire("lock", {.wait = 0ms}); });
+  EXPECT_TRUE(contains(message, "certificate")) << message;
 }
 
 TEST(SentinelPasswordTest, ServersAndSentinelsHaveTheirOwn) {
