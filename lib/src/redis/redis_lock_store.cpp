@@ -324,9 +324,13 @@ std::vector<Standing> RedisLockStore::verify(std::span<const GrantId> grants,
       calls.emplace_back(lua::verify, Words{its.lock(), its.holders(), its.book()},
                          Words{grant.owner});
     }
-    for (RedisReply& reply : run_scripts(*renewal_link_, calls, {.timeout = timeout})) {
+    auto replies = run_scripts(*renewal_link_, calls, {.timeout = timeout});
+    const bool some = !std::all_of(replies.begin(), replies.end(), is_failure);
+    for (RedisReply& reply : replies) {
       // What one node of a cluster does not know says nothing about the locks of the others.
-      standings.push_back(is_failure(reply) ? Standing::held : to_standing(reply));
+      const bool unknown = some && is_failure(reply);
+      standings.push_back(unknown ? Standing::held
+                                  : to_standing(checked(std::move(reply), where())));
     }
   }
   return standings;

@@ -59,24 +59,26 @@ TEST_P(LockStaleTest, CleanupRemovesStaleRecordsOnly) {
   EXPECT_FALSE(other.status(name + "-stale1"));
 }
 
-/// Does something just before the third round trip from now.
+/// Does something just before the second script from now.
 class LinkWithHook final : public RedisLink {
  public:
   explicit LinkWithHook(const std::string& uri)
       : link_(connect_redis(uri, {.command_timeout = 10s})) {}
 
-  std::function<void()> before_third;
+  std::function<void()> before_second;
 
   std::vector<leasehold::RedisReply> pipeline(std::span<const RedisCommand> commands,
                                               const RedisCall& how) override {
-    if (before_third && ++calls_ == 3) before_third();
+    const bool is_script = !commands.empty() && commands[0][0] == "EVALSHA";
+    if (before_second && is_script && ++scripts_ == 2) before_second();
     return link_->pipeline(commands, how);
   }
+  std::vector<std::shared_ptr<RedisLink>> primaries() override { return link_->primaries(); }
   std::string where() const override { return link_->where(); }
 
  private:
   const std::shared_ptr<RedisLink> link_;
-  int calls_ = 0;
+  int scripts_ = 0;
 };
 
 TEST_F(RedisLockStaleTest, CleanupSparesALockThatIsTakenMeanwhile) {
@@ -86,8 +88,8 @@ TEST_F(RedisLockStaleTest, CleanupSparesALockThatIsTakenMeanwhile) {
   ASSERT_EQ(cleaner.cleanup_stale(name).size(), 1U);
   leave_stale(name);
   std::optional<Lock> lock;
-  // Found, read, and then removed.
-  link->before_third = [&] { lock = other.acquire(name, {.wait = 0ms}).value(); };
+  // Read, and then removed.
+  link->before_second = [&] { lock = other.acquire(name, {.wait = 0ms}).value(); };
   EXPECT_TRUE(cleaner.cleanup_stale(name).empty());
   ASSERT_TRUE(lock);
   EXPECT_EQ(lock->extend(), Ownership::held);
