@@ -67,7 +67,7 @@ void load_what_is_missing(RedisLink& link, std::span<const ScriptCall> calls,
 
 ScriptCall::ScriptCall(const EmbeddedText& script, std::span<const std::string_view> keys,
                        std::initializer_list<std::string_view> arguments)
-    : script_(&script), has_keys_(keys.size() > 0) {
+    : script_(&script), has_keys_(!keys.empty()) {
   if (keys.size() >= key_counts.size() || 3 + keys.size() + arguments.size() > words_.size()) {
     throw std::logic_error("ScriptCall: too many keys or arguments");
   }
