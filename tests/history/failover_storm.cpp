@@ -256,7 +256,8 @@ StormTopology storm_topology(std::string_view name) {
   for (const auto each : {StormTopology::sentinel, StormTopology::cluster}) {
     if (name == to_string(each)) return each;
   }
-  throw std::invalid_argument("no topology " + std::string(name));
+  throw std::invalid_argument("the topology must be sentinel or cluster, got '" +
+                              std::string(name) + "'");
 }
 
 RedisReplicas::Needed replicas_needed(std::string_view name) {
@@ -264,7 +265,8 @@ RedisReplicas::Needed replicas_needed(std::string_view name) {
   for (const auto each : {none, any, majority, all}) {
     if (name == to_string(each)) return each;
   }
-  throw std::invalid_argument("no policy for replicas " + std::string(name));
+  throw std::invalid_argument("replicas must be none, any, majority or all, got '" +
+                              std::string(name) + "'");
 }
 
 milliseconds FailoverReport::median_outage() const {

@@ -1,14 +1,14 @@
 // Random work on locks while servers and processes fail, for as long as you like: ./dev soak locks.
-#include <charconv>
 #include <cstdlib>
-#include <exception>
 #include <iostream>
 #include <random>
+#include <stdexcept>
 #include <string>
 #include <vector>
 
 #include "harness/temp_dir.hpp"
 #include "tests/history/lock_soak.hpp"
+#include "tests/history/soak_program.hpp"
 
 namespace leasehold::testing {
 namespace {
@@ -38,22 +38,6 @@ Examples:
   ./dev soak locks --preset tsan --minutes 5 --crowd 100
 )";
 
-[[noreturn]] void misuse(const std::string& what) {
-  std::cerr << "soak locks: " << what << "; try ./dev soak locks --help\n";
-  std::exit(2);
-}
-
-template <typename Number>
-Number parse_number(const std::string& option, const std::string& text, Number most) {
-  Number value{};
-  const char* const end = text.data() + text.size();
-  const auto [stop, error] = std::from_chars(text.data(), end, value);
-  if (error != std::errc{} || stop != end || !(value >= 0 && value <= most)) {
-    misuse(option + " '" + text + "': not a number that is allowed here");
-  }
-  return value;
-}
-
 SoakOptions parse_options(const std::vector<std::string>& words) {
   SoakOptions options;
   options.time = std::chrono::minutes{5};
@@ -64,15 +48,16 @@ SoakOptions parse_options(const std::vector<std::string>& words) {
       std::cout << help;
       std::exit(0);
     }
-    if (std::next(word) == words.end()) misuse("unknown option, or no value for " + option);
+    if (std::next(word) == words.end())
+      throw std::invalid_argument("unknown option, or no value for " + option);
     const std::string& value = *++word;
     if (option == "--minutes") {
-      const double minutes = parse_number(option, value, 10'000.0);
+      const double minutes = parse_number(option, value, 0.0, 10'000.0);
       options.time = std::chrono::milliseconds{static_cast<std::int64_t>(minutes * 60'000)};
     } else if (option == "--seed") {
-      options.seed = parse_number(option, value, std::uint64_t{1} << 62U);
+      options.seed = parse_number<std::uint64_t>(option, value, 0, std::uint64_t{1} << 62U);
     } else if (option == "--crowd") {
-      options.crowd = parse_number(option, value, std::size_t{20'000});
+      options.crowd = parse_number<std::size_t>(option, value, 0, 20'000);
     } else if (option == "--dir") {
       options.directory = value;
     } else if (option == "--bug") {
@@ -82,7 +67,7 @@ SoakOptions parse_options(const std::vector<std::string>& words) {
     } else if (option == "--store" && value == "sqlite") {
       options.store = StoreKind::sqlite_file;
     } else {
-      misuse("unknown option or value: " + option + " " + value);
+      throw std::invalid_argument("unknown option or value: " + option + " " + value);
     }
   }
   return options;
@@ -115,11 +100,6 @@ int soak(SoakOptions options) {
 }  // namespace leasehold::testing
 
 int main(int argc, char** argv) {
-  try {
-    return leasehold::testing::soak(
-        leasehold::testing::parse_options(std::vector<std::string>(argv + 1, argv + argc)));
-  } catch (const std::exception& error) {
-    std::cerr << "soak locks: " << error.what() << std::endl;
-    return EXIT_FAILURE;
-  }
+  using namespace leasehold::testing;
+  return run_soak_program("locks", argc, argv, parse_options, soak);
 }
