@@ -53,8 +53,8 @@ ExitCode run_demo(Session& session, const DemoFlags& flags) {
   const auto began = steady_clock::now();
   const PrivateStores place(options.on_servers, flags.redis);
   const Stores stores = place.stores();
-  stores.locks(NewFile::created)
-      .status("leasehold-demo");  // a Redis that cannot be used is told of at once
+  // Now, because the workers would only try again and again to reach a Redis that cannot be used.
+  stores.locks(NewFile::created).status("leasehold-demo");
   migrate(stores.task_uri());
   TaskQueue queue = stores.tasks();
   const auto book = Book::open(stores.task_uri(), queue);

@@ -64,8 +64,8 @@ class LEASEHOLD_API ServerRefused : public Error {
 
   Reason reason() const noexcept { return reason_; }
 
-  /// Whether a part of the request may have taken effect, because a script was refused while it
-  /// ran.
+  /// Whether the request, or a part of it, may have taken effect: a script was refused while it
+  /// ran, or too few replicas have confirmed what it wrote.
   bool halfway() const noexcept { return halfway_; }
 
   /// Whether the same request can succeed later although nobody changes it. An acquire that may

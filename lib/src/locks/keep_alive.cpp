@@ -248,8 +248,8 @@ void KeepAlive::take_due(TimePoint now) {
     grant->renewal_entry.reset();
     if (!grant->give_up_entry) grant->give_up_entry = give_ups_.emplace(grant->give_up_at(), grant);
     Renewer& renewer = renewer_of(*grant);
+    if (renewer.due.empty()) renewer.changed.notify_one();
     renewer.due.push_back(grant);
-    renewer.changed.notify_one();
   }
 }
 

@@ -108,7 +108,7 @@ RedisReply&& checked(RedisReply&& reply, const std::string& where) {
 }
 
 ServerRefused not_replicated(const RedisReply& reply, const std::string& where) {
-  constexpr std::string_view end = "; the grant does not count";
+  constexpr std::string_view end = ", so the write does not count";
   const std::string& why = reply.text;
   if (why.empty()) {
     return {Reason::other,

@@ -1,5 +1,6 @@
 #include "redis/cluster_link.hpp"
 
+#include <algorithm>
 #include <array>
 #include <utility>
 
