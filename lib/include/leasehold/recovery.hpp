@@ -8,22 +8,13 @@
 #include <vector>
 
 #include "leasehold/export.hpp"
+#include "leasehold/recovery_options.hpp"
 #include "leasehold/task_record.hpp"
 
 namespace leasehold::inline v0 {
 
 class QueueCore;  // internal
 class TaskQueue;
-
-struct RecoveryOptions {
-  /// A task is dead once its lease has expired this many times, because it probably crashes its
-  /// workers. 1 to 1,000,000. Default 3.
-  int max_crashes = 3;
-
-  /// How many leases are taken back in one statement, 1 to 10,000. Larger batches are faster and
-  /// keep rows locked for longer. Default 1,000.
-  std::size_t batch = 1'000;
-};
 
 /// A task whose expired lease was taken back.
 struct RecoveredTask {
@@ -32,7 +23,7 @@ struct RecoveredTask {
   TaskState state = TaskState::pending;  ///< its new state: pending or dead
   std::string worker;                    ///< the worker that did not renew the lease
   std::chrono::milliseconds overdue{0};  ///< how long ago the lease expired
-  int crash_count = 0;                   ///< expired leases of this task, including this one
+  int crash_count = 0;                   ///< crashes of this task, including this one
 };
 
 /// What recovery did, in one batch or in all.

@@ -92,7 +92,8 @@ class LEASEHOLD_API TaskLease : public TaskAttempt {
 
   /// Renews the lease from now on, for its present duration or for another one of 100 ms to 24 h.
   /// A lease that has expired can still be renewed if nobody has taken it back yet. `stale` means
-  /// that the task was recovered or cancelled. Not allowed after complete_in() (InvalidArgument).
+  /// that the task was recovered or cancelled. Throws ServerRefused (conflict) if another
+  /// transaction has locked the task's row. Not allowed after complete_in() (InvalidArgument).
   LeaseWrite extend();
   LeaseWrite extend(std::chrono::milliseconds duration);
 

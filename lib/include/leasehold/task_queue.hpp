@@ -13,6 +13,7 @@
 #include "leasehold/export.hpp"
 #include "leasehold/postgres_options.hpp"
 #include "leasehold/queue_health.hpp"
+#include "leasehold/recovery_options.hpp"
 #include "leasehold/runner_id.hpp"
 #include "leasehold/sqlite_options.hpp"
 #include "leasehold/task_lease.hpp"
@@ -82,6 +83,13 @@ struct TaskQueueOptions {
   /// Default on.
   Notify notify = Notify::on;
 
+  /// How lease() takes back expired leases, of its own process and of others. About once a second
+  /// one of the processes that lease tasks does so, at the cost of one more statement, so that the
+  /// tasks of a crashed worker come back even if no leaseholdd runs. Empty: left to leaseholdd, or to
+  /// a Recovery. Processes with different options should not share a queue. Default: as
+  /// RecoveryOptions says.
+  std::optional<RecoveryOptions> recovery = RecoveryOptions{};
+
   /// Where to log. Default: warnings and errors go to stderr, the rest nowhere.
   std::shared_ptr<spdlog::logger> logger;
 };
@@ -111,6 +119,11 @@ struct LeaseRequest {
   /// Names the worker: 1 to 256 bytes of UTF-8 without control characters. Default: the runner of
   /// the queue.
   std::string worker;
+
+  /// The most bytes of payloads and progress that one call returns, 1 to 1 GiB. It returns fewer
+  /// tasks if they are large, but always one if there is one. The memory needed for the reply is
+  /// about twice as much. Default 16 MiB.
+  std::size_t max_bytes = 16 * 1024 * 1024;
 };
 
 /// A lease that TaskQueue::complete() completes with a result.
@@ -157,6 +170,12 @@ LEASEHOLD_API const char* to_string(Update::Outcome outcome) noexcept;
 LEASEHOLD_API const char* to_string(CancelOutcome outcome) noexcept;
 LEASEHOLD_API const char* to_string(RetryOutcome outcome) noexcept;
 
+/// Whether listed tasks have their payload, progress and result.
+enum class Payloads {
+  with,
+  without,  ///< they are empty, and were not read
+};
+
 /// Selects tasks to list. Members that are not set match every task.
 struct TaskFilter {
   std::optional<TaskState> state;
@@ -164,6 +183,7 @@ struct TaskFilter {
   std::optional<std::string> worker;
   TaskId after{0};          ///< only tasks with larger ids: pass the last id of the previous page
   std::size_t limit = 100;  ///< 1 to 10,000
+  Payloads payloads = Payloads::with;
 };
 
 /// The number of tasks of one type in one state.
@@ -245,8 +265,9 @@ class LEASEHOLD_API TaskQueue {
   /// is a long-running transaction. Tasks of a lower priority are never leased before it.
   std::vector<TaskLease> lease(const LeaseRequest& request);
 
-  /// Renews all leases in one statement, except for those that were given to complete_in(). Returns
-  /// the tasks whose lease was stale.
+  /// Renews all leases in one statement, except for those that were given to complete_in(), and
+  /// those whose row another transaction has locked: they keep their valid_until(). Returns the
+  /// tasks whose lease was stale.
   std::vector<TaskId> extend(std::span<TaskLease> leases);
 
   /// Completes all tasks in one statement. Returns those whose lease was stale. After

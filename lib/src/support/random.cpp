@@ -25,6 +25,14 @@ std::string random_hex(std::size_t bytes) {
   return hex;
 }
 
+std::int64_t random_number() {
+  std::uint64_t raw = 0;
+  if (getrandom(&raw, sizeof raw, 0) != static_cast<ssize_t>(sizeof raw)) {
+    throw std::system_error(errno, std::generic_category(), "getrandom");
+  }
+  return static_cast<std::int64_t>(raw >> 1) | 1;
+}
+
 double random_share() {
   thread_local std::minstd_rand engine{std::random_device{}()};
   return std::uniform_real_distribution<double>{0.0, 1.0}(engine);

@@ -23,18 +23,24 @@ enum class LeaseStage {
 
 /// A lease as its holder knows it: what a TaskLease and a task in a worker have in common.
 ///
-/// Only `valid_until` may be read while another thread writes it.
+/// Only `valid_until` and `started` may be read while another thread writes them.
 struct HeldLease {
   using Clock = BootClock;
 
   HeldLease(LeasedTask leased, LeaseStage first_stage, Clock::time_point trusted_until)
-      : task(std::move(leased)), stage(first_stage), valid_until(trusted_until) {}
+      : task(std::move(leased)),
+        stage(first_stage),
+        valid_until(trusted_until),
+        started(task.started) {}
 
   LeasedTask task;
   LeaseStage stage;
 
   /// The lease is certainly ours until then. In the past once the lease has ended.
   std::atomic<Clock::time_point> valid_until;
+
+  /// Its handler has been called, or will be at once. The next renewal tells the store.
+  std::atomic<bool> started;
 
   /// The reply to a write that ends the lease was lost: it may have been executed.
   bool in_doubt = false;

@@ -37,12 +37,17 @@ std::size_t number_accepted(const std::vector<WriteResult>& results) {
       std::count(results.begin(), results.end(), WriteResult::accepted));
 }
 
+/// Whether nothing has happened to the task after the end of this lease.
+bool is_next(const StoredTask& stored, const HeldLease& lease) {
+  return stored.lease == lease.task.key.lease &&
+         stored.record.version.value == lease.task.key.version.value + 1;
+}
+
 /// Whether it was the holder of this lease who completed the task.
-WriteResult was_completed(const HeldLease& lease, const std::optional<TaskRecord>& record) {
-  if (record) {
-    // Only the holder of version n can complete the task, and its version is n + 1 then.
-    const bool ours = record->state == TaskState::completed &&
-                      record->version.value == lease.task.key.version.value + 1;
+WriteResult was_completed(const HeldLease& lease, const std::optional<StoredTask>& stored) {
+  if (stored) {
+    // Only the holder of a lease can complete its task.
+    const bool ours = stored->record.state == TaskState::completed && is_next(*stored, lease);
     return ours ? WriteResult::accepted : WriteResult::stale;
   }
   // Deleted. While the lease is valid, nobody else can have completed the task.
@@ -124,14 +129,25 @@ void LeaseWrites::all_or_none(std::span<HeldLease* const> leases, WriteResults& 
 
 LeaseWrites::Renewal LeaseWrites::extend(std::span<HeldLease* const> leases,
                                          milliseconds duration) {
-  const auto keys = keys_of(leases);
+  std::vector<Renewable> renewable;
+  renewable.reserve(leases.size());
+  for (const HeldLease* lease : leases) renewable.push_back({lease->task.key, lease->started});
+  std::sort(renewable.begin(), renewable.end(),
+            [](auto& a, auto& b) { return a.key.id < b.key.id; });
   auto sent = BootClock::now();
-  const Accepted accepted(keys, once_or_twice("extend", {}, [&] {
-                            sent = BootClock::now();  // latency must shorten trust
-                            return store_.extend(keys, duration);
-                          }));
-  telemetry_.extended.add(accepted.size());
-  return {results_of(leases, accepted), trusted_until(sent, duration)};
+  auto reply = once_or_twice("extend", {}, [&] {
+    sent = BootClock::now();  // latency must shorten trust
+    return store_.extend(renewable, duration);
+  });
+  const auto keys = keys_of(leases);
+  const Accepted renewed(keys, std::move(reply.renewed));
+  const Accepted locked(keys, std::move(reply.locked));
+  telemetry_.extended.add(renewed.size());
+  Renewal renewal{results_of(leases, renewed), trusted_until(sent, duration)};
+  for (std::size_t i = 0; i < leases.size(); ++i) {
+    if (locked.contains(leases[i]->task.key)) renewal.each[i] = WriteResult::undecided;
+  }
+  return renewal;
 }
 
 WriteResult LeaseWrites::progress(const HeldLease& lease, std::string_view json) {
@@ -168,12 +184,12 @@ WriteResults LeaseWrites::complete(std::span<const FinishedLease> finished, Keep
 }
 
 WriteResults LeaseWrites::release(std::span<HeldLease* const> leases,
-                                  std::optional<milliseconds> delay) {
+                                  std::optional<milliseconds> delay, GivenBack when) {
   const auto keys = keys_of(leases);
   WriteResults results{std::vector(leases.size(), WriteResult::undecided), nullptr};
   const auto write = [&] {
     try {
-      return store_.release(keys, delay);
+      return store_.release(keys, delay, when);
     } catch (const OutcomeUnknown&) {
       for (HeldLease* lease : leases) lease->release_in_doubt = true;
       throw;
@@ -195,50 +211,61 @@ WriteResults LeaseWrites::release(std::span<HeldLease* const> leases,
   return results;
 }
 
-LeaseWrites::FailResult LeaseWrites::fail(HeldLease& lease, const Failure& failure) {
-  HeldLease* const ending = &lease;
-  FailResult failed;
+LeaseWrites::FailResults LeaseWrites::fail(std::span<const FailedLease> failed) {
+  std::vector<HeldLease*> leases;
+  std::vector<FailedTask> tasks;
+  for (const auto& [lease, error, retry_after] : failed) {
+    leases.push_back(lease);
+    tasks.push_back({lease->task.key, error, retry_after});
+  }
+  FailResults results{{std::vector(leases.size(), WriteResult::undecided), nullptr},
+                      std::vector(leases.size(), TaskState::pending)};
   try {
-    const auto outcome =
-        once_or_twice("fail", {&ending, 1}, [&] { return store_.fail(lease.task.key, failure); });
-    if (outcome == FailOutcome::stale) {
-      failed = look_up_failure(lease, failure.error);
-    } else {
-      failed.result = WriteResult::accepted;
-      failed.state = outcome == FailOutcome::dead ? TaskState::dead : TaskState::pending;
-    }
-    if (failed.result == WriteResult::unknown && lost_reply_ == LostReply::repeat) {
-      failed.result = WriteResult::undecided;
-      throw OutcomeUnknown("task " + std::to_string(lease.task.key.id.value) +
-                           " has moved on: failed by us, or recovered");
+    const auto outcomes = once_or_twice("fail", leases, [&] { return store_.fail(tasks); });
+    for (std::size_t i = 0; i < outcomes.size(); ++i) {
+      results.each[i] =
+          outcomes[i] == FailOutcome::stale ? WriteResult::stale : WriteResult::accepted;
+      if (outcomes[i] == FailOutcome::dead) results.states[i] = TaskState::dead;
     }
   } catch (const Error&) {
-    failed.error = std::current_exception();
+    results.error = std::current_exception();
+    return results;
   }
-  if (failed.result == WriteResult::accepted && failed.state != TaskState::completed) {
-    telemetry_.failed.add();
-    if (failed.state == TaskState::dead) telemetry_.dead.add();
+  for (std::size_t i = 0; i < leases.size(); ++i) {
+    if (results.each[i] != WriteResult::stale) continue;
+    if (!leases[i]->perhaps_completed && !leases[i]->in_doubt) continue;
+    results.each[i] = WriteResult::undecided;
+    if (results.error) continue;  // each look-up would wait for its own time-out
+    try {
+      const Verdict verdict = look_up_failure(*leases[i], tasks[i].error);
+      results.each[i] = verdict.result;
+      results.states[i] = verdict.state;
+    } catch (const Error&) {
+      results.error = std::current_exception();
+    }
   }
-  return failed;
+  all_or_none(leases, results);
+  for (std::size_t i = 0; i < leases.size(); ++i) {
+    if (results.each[i] != WriteResult::accepted) continue;
+    if (results.states[i] != TaskState::completed) telemetry_.failed.add();
+    if (results.states[i] == TaskState::dead) telemetry_.dead.add();
+  }
+  return results;
 }
 
 /// What became of the task whose failure was refused.
-LeaseWrites::FailResult LeaseWrites::look_up_failure(const HeldLease& lease,
-                                                     std::string_view error) {
-  if (!lease.perhaps_completed && !lease.in_doubt) return {.result = WriteResult::stale};
-  const auto record = look_up([&] { return store_.get(lease.task.key.id); });
+LeaseWrites::Verdict LeaseWrites::look_up_failure(const HeldLease& lease, std::string_view error) {
+  const auto stored = look_up([&] { return store_.get(lease.task.key.id); });
   if (lease.perhaps_completed) {
     // The handler threw, but its transaction may have been committed all the same.
-    const auto completed = was_completed(lease, record);
+    const auto completed = was_completed(lease, stored);
     if (completed != WriteResult::stale) return {completed, TaskState::completed};
-    if (!lease.in_doubt) return {.result = WriteResult::stale};
+    if (!lease.in_doubt) return {};
   }
-  if (!record || record->version.value != lease.task.key.version.value + 1) {
-    return {.result = WriteResult::unknown};
-  }
-  if (record->last_error != error) return {.result = WriteResult::stale};
+  if (!stored || !is_next(*stored, lease)) return {.result = WriteResult::unknown};
+  if (stored->record.last_error != error) return {};
   return {WriteResult::accepted,
-          record->state == TaskState::dead ? TaskState::dead : TaskState::pending};
+          stored->record.state == TaskState::dead ? TaskState::dead : TaskState::pending};
 }
 
 }  // namespace leasehold::inline v0

@@ -35,6 +35,13 @@ struct FinishedLease {
   std::string_view result;  ///< empty for none
 };
 
+/// A lease that its holder ends by reporting that the attempt failed.
+struct FailedLease {
+  HeldLease* lease;
+  std::string_view error;
+  std::optional<std::chrono::milliseconds> retry_after;  ///< none: the task is dead at once
+};
+
 /// What to do when the reply to a write is lost.
 enum class LostReply {
   /// Repeat it once. If that does not help, the call fails with OutcomeUnknown for all its leases,
@@ -59,7 +66,8 @@ class LeaseWrites {
   // These do not end the lease, so repeating them is all it takes. They throw as the store does.
 
   struct Renewal {
-    std::vector<WriteResult> each;             ///< accepted or stale, in the order of the leases
+    /// In the order of the leases. Undecided: still ours, but somebody has locked the row.
+    std::vector<WriteResult> each;
     HeldLease::Clock::time_point valid_until;  ///< of those that were accepted
   };
   Renewal extend(std::span<HeldLease* const> leases, std::chrono::milliseconds duration);
@@ -70,15 +78,14 @@ class LeaseWrites {
   WriteResults complete(std::span<const FinishedLease> leases, Keep keep);
   /// `delay`: none to keep the task's place in the queue.
   WriteResults release(std::span<HeldLease* const> leases,
-                       std::optional<std::chrono::milliseconds> delay);
+                       std::optional<std::chrono::milliseconds> delay, GivenBack when);
 
-  struct FailResult {
-    WriteResult result = WriteResult::undecided;
-    /// If it was accepted: pending or dead; or completed, by the handler's own transaction.
-    TaskState state = TaskState::pending;
-    std::exception_ptr error{};
+  struct FailResults : WriteResults {
+    /// Of those that were accepted: pending or dead; or completed, by the handler's own
+    /// transaction.
+    std::vector<TaskState> states;
   };
-  FailResult fail(HeldLease& lease, const Failure& failure);
+  FailResults fail(std::span<const FailedLease> leases);
 
  private:
   template <typename Write>
@@ -87,7 +94,11 @@ class LeaseWrites {
   auto look_up(LookUp&& call);
   void look_up_completions(std::span<HeldLease* const> leases, WriteResults& results);
   void all_or_none(std::span<HeldLease* const> leases, WriteResults& results) const;
-  FailResult look_up_failure(const HeldLease& lease, std::string_view error);
+  struct Verdict {
+    WriteResult result = WriteResult::stale;
+    TaskState state = TaskState::pending;
+  };
+  Verdict look_up_failure(const HeldLease& lease, std::string_view error);
 
   TaskStore& store_;
   TaskTelemetry& telemetry_;

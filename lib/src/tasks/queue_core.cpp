@@ -23,7 +23,7 @@ QueueCore::QueueCore(std::unique_ptr<TaskStore> its_store, TaskQueueOptions its_
 
 std::vector<TaskLease> QueueCore::lease(LeaseRequest request) {
   if (request.worker.empty()) request.worker = runner.str();
-  auto [tasks, valid_until] = lease_tasks(request);
+  auto [tasks, valid_until] = lease_tasks(request, request.limit);
   std::vector<TaskLease> leases;
   leases.reserve(tasks.size());
   for (LeasedTask& task : tasks) {
@@ -33,15 +33,44 @@ std::vector<TaskLease> QueueCore::lease(LeaseRequest request) {
   return leases;
 }
 
-QueueCore::Leased QueueCore::lease_tasks(const LeaseRequest& request) {
+QueueCore::Leased QueueCore::lease_tasks(const LeaseRequest& request, std::size_t starts) {
   check_lease_request(request);
   const auto sent = BootClock::now();  // before the call: latency must shorten trust
-  Leased leased{store->lease(request), trusted_until(sent, request.duration)};
+  Leased leased{store->lease(request, LeaseId{random_number()}, starts),
+                trusted_until(sent, request.duration)};
   telemetry.lease_time.add(
       std::chrono::duration_cast<std::chrono::microseconds>(BootClock::now() - sent));
+  if (look_after(request.worker) > 0 && leased.tasks.empty()) {
+    leased.tasks = store->lease(request, LeaseId{random_number()}, starts);
+  }
   telemetry.leased.add(leased.tasks.size());
   if (leased.tasks.empty()) telemetry.empty_leases.add();
   return leased;
+}
+
+std::size_t QueueCore::look_after(const std::string& worker) noexcept {
+  if (!options.recovery || !upkeep_.is_due(BootClock::now())) return 0;
+  try {
+    const Upkeep done = store->look_after(worker, *options.recovery);
+    upkeep_.learn(done.fleet);
+    note_recovered(done.recovered);
+    return done.recovered.size();
+  } catch (const std::exception& error) {
+    // The tasks that were leased must not be lost for this. If the trouble lasts, the next lease
+    // reports it.
+    logger->info("task upkeep failed worker={} error=\"{}\"", worker, error.what());
+    return 0;
+  }
+}
+
+void QueueCore::note_recovered(const std::vector<RecoveredTask>& tasks) {
+  for (const RecoveredTask& task : tasks) {
+    logger->info("task recovered id={} type={} worker={} overdue_ms={} crashes={} state={}",
+                 task.id.value, task.type, task.worker, task.overdue.count(), task.crash_count,
+                 to_string(task.state));
+    if (task.state == TaskState::dead) telemetry.dead.add();
+  }
+  telemetry.recovered.add(tasks.size());
 }
 
 void QueueCore::check_result(std::string_view result) const {

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "leasehold/task_queue.hpp"
+#include "tasks/fleet_upkeep.hpp"
 #include "tasks/held_lease.hpp"
 #include "tasks/lease_writes.hpp"
 #include "tasks/task_store.hpp"
@@ -48,7 +49,11 @@ class QueueCore : public std::enable_shared_from_this<QueueCore> {
     std::vector<LeasedTask> tasks;
     BootClock::time_point valid_until;
   };
-  Leased lease_tasks(const LeaseRequest& request);
+  /// `starts`: how many of the tasks will be started at once.
+  Leased lease_tasks(const LeaseRequest& request, std::size_t starts);
+
+  /// How many processes look for tasks in this queue, as far as is known.
+  std::size_t fleet() const noexcept { return upkeep_.fleet(); }
 
   /// How long to wait before the next attempt at a failed task. None: it is not tried again.
   std::optional<std::chrono::milliseconds> retry_after(const Retry& retry, int attempts) const;
@@ -67,6 +72,15 @@ class QueueCore : public std::enable_shared_from_this<QueueCore> {
   const std::unique_ptr<TaskStore> store;
   TaskTelemetry telemetry;
   LeaseWrites writes;
+
+  /// Counts and logs tasks whose expired leases were taken back.
+  void note_recovered(const std::vector<RecoveredTask>& tasks);
+
+ private:
+  /// Does this process's share of the upkeep if it is time. Returns how many tasks were recovered.
+  std::size_t look_after(const std::string& worker) noexcept;
+
+  FleetUpkeep upkeep_;
 };
 
 }  // namespace leasehold::inline v0

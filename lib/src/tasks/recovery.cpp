@@ -1,7 +1,5 @@
 #include "leasehold/recovery.hpp"
 
-#include <spdlog/logger.h>
-
 #include <iterator>
 
 #include "leasehold/task_queue.hpp"
@@ -35,12 +33,8 @@ void Recovery::recover_in_batches(
     if (batch.tasks.empty()) return;
     for (const RecoveredTask& task : batch.tasks) {
       ++(task.state == TaskState::dead ? batch.dead : batch.requeued);
-      core_->logger->info(
-          "task recovered id={} type={} worker={} overdue_ms={} crashes={} state={}", task.id.value,
-          task.type, task.worker, task.overdue.count(), task.crash_count, to_string(task.state));
     }
-    core_->telemetry.recovered.add(batch.tasks.size());
-    core_->telemetry.dead.add(batch.dead);
+    core_->note_recovered(batch.tasks);
     on_batch(batch);
     // Onwards from the last one, so that leases which could not be taken back do not block the
     // rest.

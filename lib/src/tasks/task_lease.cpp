@@ -37,11 +37,11 @@ LeaseWrite TaskLease::State::lose(const char* during) {
 void TaskLease::State::drop() noexcept {
   if (stage != LeaseStage::held) return;
   try {
-    const auto failed =
-        core->writes.fail(*this, {"abandoned: its worker dropped the lease without an outcome",
-                                  core->retry_after(Retry::by_policy(), task.attempts)});
+    const FailedLease dropped{this, "abandoned: its worker dropped the lease without an outcome",
+                              core->retry_after(Retry::by_policy(), task.attempts)};
+    const auto failed = core->writes.fail({&dropped, 1});
     if (failed.error) std::rethrow_exception(failed.error);
-    end(failed.result, "fail");
+    end(failed.each.front(), "fail");
   } catch (const std::exception& error) {
     core->logger->warn(
         "task not failed, its lease will expire id={} version={} worker={} error=\"{}\"",
@@ -84,6 +84,11 @@ LeaseWrite TaskLease::extend(milliseconds duration) {
   HeldLease* const lease = state_.get();
   const auto renewal = state_->core->writes.extend({&lease, 1}, duration);
   if (renewal.each.front() == WriteResult::stale) return state_->lose("extend");
+  if (renewal.each.front() == WriteResult::undecided) {
+    throw ServerRefused(ServerRefused::Reason::conflict,
+                        "the lease of task " + std::to_string(id().value) +
+                            " was not renewed, because somebody has locked its row");
+  }
   state_->duration = duration;
   state_->valid_until = renewal.valid_until;
   return LeaseWrite::accepted;
@@ -112,11 +117,11 @@ LeaseWrite TaskLease::complete(std::string_view result) {
 FailOutcome TaskLease::fail(std::string_view error, Retry retry) {
   check_not_ended(*state_, "fail");
   const std::string kept = as_kept_error(error);
-  const auto failed =
-      state_->core->writes.fail(*state_, {kept, state_->core->retry_after(retry, attempt())});
+  const FailedLease ended{state_.get(), kept, state_->core->retry_after(retry, attempt())};
+  const auto failed = state_->core->writes.fail({&ended, 1});
   if (failed.error) std::rethrow_exception(failed.error);
-  if (state_->end(failed.result, "fail") == LeaseWrite::stale) return FailOutcome::stale;
-  return failed.state == TaskState::dead ? FailOutcome::dead : FailOutcome::retried;
+  if (state_->end(failed.each.front(), "fail") == LeaseWrite::stale) return FailOutcome::stale;
+  return failed.states.front() == TaskState::dead ? FailOutcome::dead : FailOutcome::retried;
 }
 
 LeaseWrite TaskLease::release() { return release_after(std::nullopt); }
@@ -129,7 +134,7 @@ LeaseWrite TaskLease::release_for(milliseconds delay) {
 LeaseWrite TaskLease::release_after(std::optional<milliseconds> delay) {
   check_not_ended(*state_, "release");
   HeldLease* const lease = state_.get();
-  const auto results = state_->core->writes.release({&lease, 1}, delay);
+  const auto results = state_->core->writes.release({&lease, 1}, delay, GivenBack::in_order);
   if (results.error) std::rethrow_exception(results.error);
   return state_->end(results.each.front(), "release");
 }

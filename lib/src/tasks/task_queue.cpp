@@ -77,7 +77,7 @@ std::vector<TaskId> TaskQueue::extend(std::span<TaskLease> leases) {
     for (std::size_t i = 0; i < group.size(); ++i) {
       if (renewal.each[i] == WriteResult::accepted) {
         group[i]->valid_until = renewal.valid_until;
-      } else {
+      } else if (renewal.each[i] == WriteResult::stale) {
         static_cast<TaskLease::State*>(group[i])->lose("extend");
         stale.push_back(group[i]->task.key.id);
       }
@@ -125,7 +125,7 @@ std::vector<TaskId> TaskQueue::release(std::span<TaskLease> leases) {
     check_not_ended(QueueCore::state(lease), "release");
     held.push_back(&QueueCore::state(lease));
   }
-  const auto results = core_->writes.release(held, std::nullopt);
+  const auto results = core_->writes.release(held, std::nullopt, GivenBack::in_order);
   if (results.error) std::rethrow_exception(results.error);
   std::vector<TaskId> stale;
   for (std::size_t i = 0; i < leases.size(); ++i) {
@@ -136,7 +136,11 @@ std::vector<TaskId> TaskQueue::release(std::span<TaskLease> leases) {
   return stale;
 }
 
-std::optional<TaskRecord> TaskQueue::get(TaskId id) { return core_->store->get(id); }
+std::optional<TaskRecord> TaskQueue::get(TaskId id) {
+  auto stored = core_->store->get(id);
+  if (!stored) return std::nullopt;
+  return std::move(stored->record);
+}
 
 Update TaskQueue::update(TaskId id, TaskVersion expected, const TaskChanges& changes) {
   check_changes(changes, core_->options.largest_payload);
@@ -170,10 +174,10 @@ std::uint64_t TaskQueue::remove_finished(const Removal& removal) {
   std::uint64_t removed = 0;
   const auto remove = [&](TaskState state, std::optional<milliseconds> age) {
     if (!age) return;
-    for (std::uint64_t chunk = removal.chunk; chunk == removal.chunk;) {
+    for (Removed chunk{.more = true}; chunk.more;) {
       if (removal.limit && removed >= *removal.limit) return;
       chunk = core_->store->remove_finished(state, *age, removal.chunk);
-      removed += chunk;
+      removed += chunk.tasks;
     }
   };
   remove(TaskState::completed, removal.completed);

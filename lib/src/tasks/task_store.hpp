@@ -3,6 +3,7 @@
 #include <chrono>
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <span>
@@ -23,10 +24,20 @@ struct sqlite3;
 
 namespace leasehold::inline v0 {
 
+/// Names one call of lease(): a random number that its client chose. The store keeps it with each
+/// task that the call leased. If a failover loses commits, the same version of a task can be leased
+/// twice, but never with the same number.
+struct LeaseId {
+  std::int64_t value = 0;
+
+  friend auto operator<=>(const LeaseId&, const LeaseId&) = default;
+};
+
 /// Identifies a lease. Every write of its holder names it.
 struct LeaseKey {
   TaskId id;
   TaskVersion version;
+  LeaseId lease;
 };
 
 /// A task as the store leases it to a worker.
@@ -40,6 +51,29 @@ struct LeasedTask {
   int max_attempts = 0;
   int crash_count = 0;
   std::int64_t run_at_us = 0;  ///< since 1970, by the store's clock
+
+  /// Whether it counts as a crash if the lease expires.
+  bool started = true;
+  /// A lease of the task has expired, and no attempt has ended in order since then.
+  bool suspect = false;
+};
+
+/// A task as the store keeps it.
+struct StoredTask {
+  TaskRecord record;
+  LeaseId lease;  ///< of its last lease, even after that has ended; 0 if there was none
+};
+
+/// A lease to be renewed.
+struct Renewable {
+  LeaseKey key;
+  bool started = true;  ///< its handler has been called
+};
+
+struct Renewed {
+  std::vector<TaskId> renewed;
+  /// The lease is still ours but was not renewed, because somebody has locked the row.
+  std::vector<TaskId> locked;
 };
 
 struct FinishedTask {
@@ -50,9 +84,32 @@ struct FinishedTask {
 /// Whether completed tasks stay in the store.
 enum class Keep { yes, no };
 
-struct Failure {
+struct FailedTask {
+  LeaseKey key;
   std::string_view error;
   std::optional<std::chrono::milliseconds> retry_after;  ///< none: the task is dead at once
+};
+
+/// When a task is given back.
+enum class GivenBack {
+  unstarted,  ///< before its handler was called
+  in_order,   ///< by its handler, or by a worker that stops: the count of crashes begins anew
+};
+
+/// What a process does for all that use the queue.
+struct Upkeep {
+  std::vector<RecoveredTask> recovered;
+  std::size_t fleet = 1;  ///< processes that have looked for tasks lately, as far as known
+};
+
+struct Removed {
+  std::uint64_t tasks = 0;
+  bool more = false;  ///< there may be more to remove
+};
+
+/// Tasks that were added.
+struct News {
+  std::map<std::string, std::size_t, std::less<>> added;  ///< by type; empty: any number of any type
 };
 
 /// A transaction of the application, which writes of the store can join.
@@ -64,7 +121,7 @@ class TaskListener {
   virtual ~TaskListener() = default;
   /// Waits until tasks were added or `stop` is requested. The first call returns as soon as the
   /// listener works. Throws Unavailable once it no longer does.
-  virtual void wait(const std::stop_token& stop) = 0;
+  virtual News wait(const std::stop_token& stop) = 0;
 };
 
 /// Where tasks are kept. Thread-safe. Arguments have been checked, and types occur once.
@@ -79,19 +136,24 @@ class TaskStore {
   /// No unique key occurs twice. The answers are in the order of the tasks.
   virtual std::vector<Enqueued> enqueue(std::span<const NewTask> tasks) = 0;
 
-  /// Gives each type its fair share. The tasks are ordered by priority, then run_at, then id.
-  virtual std::vector<LeasedTask> lease(const LeaseRequest& request) = 0;
+  /// Gives each type its fair share. The tasks are ordered by priority, then run_at, then id. At
+  /// most `starts` of them, and all suspects, are leased as started. If the reply is lost, the
+  /// store gives the tasks back as soon as it can.
+  virtual std::vector<LeasedTask> lease(const LeaseRequest& request, LeaseId lease,
+                                        std::size_t starts) = 0;
 
-  // Writes of a lease's holder. They leave tasks with another version alone, and return the tasks
-  // whose write was accepted. Keys are in order of id.
-  virtual std::vector<TaskId> extend(std::span<const LeaseKey> keys,
-                                     std::chrono::milliseconds duration) = 0;
+  // Writes of a lease's holder. They leave tasks that are not leased by this key alone, and return
+  // the tasks whose write was accepted. Keys are in order of id.
+  /// Never waits for a row that somebody has locked.
+  virtual Renewed extend(std::span<const Renewable> leases, std::chrono::milliseconds duration) = 0;
   virtual std::vector<TaskId> complete(std::span<const FinishedTask> tasks, Keep keep) = 0;
   /// `delay`: none to keep the task's place in the queue.
   virtual std::vector<TaskId> release(std::span<const LeaseKey> keys,
-                                      std::optional<std::chrono::milliseconds> delay) = 0;
+                                      std::optional<std::chrono::milliseconds> delay,
+                                      GivenBack when) = 0;
   virtual LeaseWrite progress(const LeaseKey& key, std::string_view json) = 0;
-  virtual FailOutcome fail(const LeaseKey& key, const Failure& failure) = 0;
+  /// The outcomes are in the order of the tasks.
+  virtual std::vector<FailOutcome> fail(std::span<const FailedTask> tasks) = 0;
 
   // The same in a transaction of the caller, which has been checked.
   /// Throws InvalidArgument unless it is an open transaction in this very database.
@@ -104,7 +166,7 @@ class TaskStore {
   /// stores throw InvalidArgument.
   virtual void transact(const std::function<void(sqlite3*)>& work) = 0;
 
-  virtual std::optional<TaskRecord> get(TaskId id) = 0;
+  virtual std::optional<StoredTask> get(TaskId id) = 0;
   virtual std::vector<TaskRecord> list(const TaskFilter& filter) = 0;
   virtual std::vector<TaskCount> counts(std::uint64_t at_most) = 0;
   virtual QueueHealth health() = 0;
@@ -115,9 +177,14 @@ class TaskStore {
   /// Takes back one batch of expired leases of tasks with ids above `after`, in order of id.
   virtual std::vector<RecoveredTask> recover(TaskId after, const RecoveryOptions& options) = 0;
 
-  /// Deletes one chunk of the tasks that ended in this state at least `age` ago. Returns how many.
-  virtual std::uint64_t remove_finished(TaskState state, std::chrono::milliseconds age,
-                                        std::size_t chunk) = 0;
+  /// What each process that looks for tasks does about once a second for all: it says that it is
+  /// there, and if no other process has done so within the last second, it takes back one batch of
+  /// expired leases and makes room for the finished tasks of the coming days.
+  virtual Upkeep look_after(std::string_view worker, const RecoveryOptions& options) = 0;
+
+  /// Deletes one chunk of the tasks that ended in this state at least `age` ago.
+  virtual Removed remove_finished(TaskState state, std::chrono::milliseconds age,
+                                  std::size_t chunk) = 0;
 
   /// A second route to the same tasks. Its callers never queue behind others, and wait at most
   /// `patience` for an answer.

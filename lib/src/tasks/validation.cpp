@@ -90,6 +90,7 @@ void check_new_task(const NewTask& task, std::size_t largest_payload) {
 void check_queue_options(const TaskQueueOptions& options) {
   check_backoff(options.backoff);
   check_range<std::size_t>("largest_payload", options.largest_payload, 1, 64 * 1024 * 1024);
+  if (options.recovery) check_recovery_options(*options.recovery);
   if (const auto time = options.retention.time()) {
     check_time("retention", *time, milliseconds{0}, longest_time);
   }
@@ -112,6 +113,7 @@ void check_lease_request(const LeaseRequest& request) {
   check_range<std::size_t>("limit", request.limit, 1, 10'000);
   check_lease_duration(request.duration);
   if (!request.worker.empty()) check_text("worker", request.worker, longest_worker);
+  check_range<std::size_t>("max_bytes", request.max_bytes, 1, 1024 * 1024 * 1024);
 }
 
 void check_lease_duration(milliseconds duration) {

@@ -69,7 +69,7 @@ Leaser::Found Leaser::lease(const std::vector<std::size_t>& lanes, std::size_t l
     request.types.push_back(kinds_[lane].type);
     lane_of.emplace(kinds_[lane].type, lane);
   }
-  auto [tasks, valid_until] = context_.core.lease_tasks(request);
+  auto [tasks, valid_until] = context_.core.lease_tasks(request, request.limit);
   if (tasks.empty()) return Found::nothing;
 
   const auto found = tasks.size() < request.limit ? Found::some : Found::all_it_asked_for;

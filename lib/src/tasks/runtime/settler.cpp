@@ -109,17 +109,19 @@ void Settler::release(const Runs& runs) {
     std::vector<HeldLease*> leases;
     leases.reserve(runs.size());
     for (const TaskRunPtr& run : runs) leases.push_back(run.get());
-    results = writes_.release(leases, runs.front()->outcome.delay);
+    results = writes_.release(leases, runs.front()->outcome.delay, GivenBack::in_order);
   }
   apply("release", runs, results, TaskEventType::released);
 }
 
 void Settler::fail(const TaskRunPtr& run) {
-  LeaseWrites::FailResult failed;
-  if (!away_) failed = writes_.fail(*run, {run->outcome.text, run->outcome.delay});
+  LeaseWrites::FailResults failed;
+  const FailedLease lease{run.get(), run->outcome.text, run->outcome.delay};
+  if (!away_) failed = writes_.fail({&lease, 1});
   auto event = TaskEventType::completed;
-  if (failed.result == WriteResult::accepted && failed.state != TaskState::completed) {
-    const bool dead = failed.state == TaskState::dead;
+  if (!failed.each.empty() && failed.each.front() == WriteResult::accepted &&
+      failed.states.front() != TaskState::completed) {
+    const bool dead = failed.states.front() == TaskState::dead;
     event = dead ? TaskEventType::dead : TaskEventType::failed;
     context_.core.logger->log(
         dead ? spdlog::level::warn : spdlog::level::info,
@@ -127,7 +129,7 @@ void Settler::fail(const TaskRunPtr& run) {
         run->task.key.id.value, run->task.key.version.value, run->task.type, context_.name,
         run->task.attempts, to_string(dead ? FailOutcome::dead : FailOutcome::retried));
   }
-  apply("fail", {run}, {{failed.result}, failed.error}, event);
+  apply("fail", {run}, failed, event);
 }
 
 /// Notes what became of a write. Without results it was not made, because the store is away.

@@ -25,8 +25,8 @@ void WorkerContext::count_stale_write(const TaskRun& run) const {
 
 StopReason WorkerContext::why_stale(TaskStore& store, TaskId id) {
   try {
-    const auto record = store.get(id);
-    if (record && record->state == TaskState::cancelled) return StopReason::cancelled;
+    const auto stored = store.get(id);
+    if (stored && stored->record.state == TaskState::cancelled) return StopReason::cancelled;
   } catch (const Error&) {  // then the reason remains open
   }
   return StopReason::lease_lost;
