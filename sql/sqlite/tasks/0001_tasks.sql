@@ -10,6 +10,7 @@ CREATE TABLE task_queue (
   -- tasks (added).
   id             INTEGER PRIMARY KEY AUTOINCREMENT,
   version        INTEGER NOT NULL DEFAULT 0,   -- grows by 1 with every change of state
+  lease_id       INTEGER NOT NULL DEFAULT 0,   -- of the last lease, also after it has ended
   run_at         INTEGER NOT NULL,
   lease_deadline INTEGER,
   lease_expiry   INTEGER,                      -- the same by the wall clock, to be shown
@@ -19,15 +20,18 @@ CREATE TABLE task_queue (
   priority       INTEGER NOT NULL DEFAULT 0,   -- higher goes first
   attempts       INTEGER NOT NULL DEFAULT 0,
   max_attempts   INTEGER NOT NULL DEFAULT 10,
-  crash_count    INTEGER NOT NULL DEFAULT 0,
+  crash_count    INTEGER NOT NULL DEFAULT 0,   -- since an attempt last ended in order
+  started        INTEGER NOT NULL DEFAULT 0,   -- whether it counts as a crash if the lease expires
+  suspect        INTEGER NOT NULL DEFAULT 0,   -- a lease has expired since an attempt last ended in order
   type           TEXT    NOT NULL,
   state          TEXT    NOT NULL DEFAULT 'pending',
   leased_by      TEXT,
   unique_key     TEXT,
+  last_error     TEXT,
+  -- Last, because they can be large: what stands before them is read without them.
   payload        TEXT    NOT NULL,
   progress       TEXT,
   result         TEXT,
-  last_error     TEXT,
 
   -- One CASE: it is evaluated for every row that a lease or a renewal changes.
   CHECK (CASE state WHEN 'pending'   THEN lease_deadline IS NULL AND finished_at IS NULL
@@ -50,7 +54,7 @@ CREATE INDEX task_leased ON task_queue (lease_deadline)
 CREATE UNIQUE INDEX task_unique_key ON task_queue (unique_key)
   WHERE unique_key IS NOT NULL AND state IN ('pending', 'leased');
 
--- For retention, counts, and lists of dead tasks.
+-- For retention, counts, and lists of finished tasks.
 CREATE INDEX task_finished ON task_queue (state, type, finished_at)
   WHERE finished_at IS NOT NULL;
 

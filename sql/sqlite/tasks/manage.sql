@@ -24,8 +24,8 @@ WHERE id = ?1 AND state IN ('pending', 'leased')
 --   ?1 id   ?2 now
 -- Changes nothing (OR IGNORE) if a pending or leased task has its unique key.
 UPDATE OR IGNORE task_queue
-SET state = 'pending', version = version + 1, attempts = 0, crash_count = 0, run_at = ?2,
-    leased_by = NULL, finished_at = NULL, updated_at = ?2
+SET state = 'pending', version = version + 1, attempts = 0, crash_count = 0, suspect = 0,
+    run_at = ?2, leased_by = NULL, finished_at = NULL, updated_at = ?2
 WHERE id = ?1 AND state IN ('dead', 'cancelled')
 
 -- name: finished_type

@@ -11,51 +11,64 @@ namespace {
 using std::chrono::microseconds;
 using std::chrono::milliseconds;
 
-// Braced initialisers are evaluated from left to right, so the fields are in the order of the
-// columns.
-TaskRecord to_task_record(const Statement& row) {
-  Columns c(row);
-  return {
-      .id = TaskId{c.number()},
-      .version = TaskVersion{c.number()},
-      .type = c.text(),
-      .state = to_state(c.view()),
-      .priority = c.small_number(),
-      .payload = c.text(),
-      .progress = c.optional_text(),
-      .result = c.optional_text(),
-      .run_at = c.time(),
-      .leased_by = c.text(),
-      .lease_expiry = c.optional_time(),
-      .attempts = c.small_number(),
-      .max_attempts = c.small_number(),
-      .crash_count = c.small_number(),
-      .unique_key = c.text(),
-      .last_error = c.text(),
-      .created_at = c.time(),
-      .updated_at = c.time(),
-      .finished_at = c.optional_time(),
+TaskRecord to_task_record(Columns& c) {
+  TaskRecord task;
+  task.id.value = c.number();
+  task.version.value = c.number();
+  task.type = c.text();
+  task.state = to_state(c.view());
+  task.priority = c.small_number();
+  task.run_at = c.time();
+  task.leased_by = c.text();
+  task.lease_expiry = c.optional_time();
+  task.attempts = c.small_number();
+  task.max_attempts = c.small_number();
+  task.crash_count = c.small_number();
+  task.unique_key = c.text();
+  task.last_error = c.text();
+  task.created_at = c.time();
+  task.updated_at = c.time();
+  task.finished_at = c.optional_time();
+  task.payload = c.text();
+  task.progress = c.optional_text();
+  task.result = c.optional_text();
+  return task;
+}
+
+/// A page of tasks. Each state has a statement of its own, so that tasks in other states are not
+/// read.
+Statement list_by(Connection& connection, const TaskFilter& filter) {
+  const auto prepare = [&](const EmbeddedText& sql, const auto&... more) {
+    return connection.prepare(sql, filter.type, filter.worker, filter.after.value, filter.limit,
+                              filter.payloads == Payloads::with, more...);
   };
+  if (!filter.state) return prepare(task_sql::list);
+  if (*filter.state == TaskState::pending) return prepare(task_sql::list_pending);
+  if (*filter.state == TaskState::leased) return prepare(task_sql::list_leased);
+  return prepare(task_sql::list_finished, std::string_view(to_string(*filter.state)));
 }
 
 }  // namespace
 
-std::optional<TaskRecord> SqliteTaskStore::get(TaskId id) {
-  return database_->read([&](Connection& connection) -> std::optional<TaskRecord> {
+std::optional<StoredTask> SqliteTaskStore::get(TaskId id) {
+  return database_->read([&](Connection& connection) -> std::optional<StoredTask> {
     auto row = connection.prepare(task_sql::get, id.value);
     if (!row.step()) return std::nullopt;
-    return to_task_record(row);
+    Columns c(row);
+    StoredTask stored{.record = to_task_record(c), .lease = {}};
+    stored.lease.value = c.number();
+    return stored;
   });
 }
 
 std::vector<TaskRecord> SqliteTaskStore::list(const TaskFilter& filter) {
   return database_->read([&](Connection& connection) {
-    const auto state =
-        filter.state ? std::optional<std::string_view>(to_string(*filter.state)) : std::nullopt;
-    auto row = connection.prepare(task_sql::list, filter.type, state, filter.worker,
-                                  filter.after.value, filter.limit);
+    auto row = list_by(connection, filter);
     std::vector<TaskRecord> tasks;
-    while (row.step()) tasks.push_back(to_task_record(row));
+    while (row.step()) {
+      Columns c(row);
+      tasks.push_back(to_task_record(c));
+    }
     return tasks;
   });
 }

@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <span>
+#include <tuple>
 
 #include "sqlite/database/callers_connection.hpp"
 #include "sqlite/tasks/columns.hpp"
@@ -13,59 +14,67 @@ namespace {
 using std::chrono::microseconds;
 using std::chrono::milliseconds;
 
+/// Executes a write that names the lease first. Returns false if the lease is stale.
+template <class... Values>
+bool written(Connection& connection, const EmbeddedText& sql, const LeaseKey& key,
+             const Values&... values) {
+  return changed(connection, sql, key.id.value, key.version.value, key.lease.value, values...);
+}
+
 /// Completes a task. Returns false if its lease is stale.
 bool finish(Connection& connection, const FinishedTask& task, Keep keep, microseconds now) {
-  const auto& [id, version] = task.key;
-  if (keep == Keep::no) {
-    return changed(connection, task_sql::complete_and_delete, id.value, version.value);
-  }
+  if (keep == Keep::no) return written(connection, task_sql::complete_and_delete, task.key);
   const auto result = task.result.empty() ? std::nullopt : std::optional(task.result);
-  return changed(connection, task_sql::complete, id.value, version.value, result, now);
+  return written(connection, task_sql::complete, task.key, result, now);
 }
 
 struct SomeAreStale {};
 
-/// Whether the ids follow each other and the versions are the same. The tasks must be sorted by id.
-bool is_range(std::span<const FinishedTask> tasks) {
-  const LeaseKey first = tasks.front().key;
-  std::int64_t next = first.id.value;
-  return std::all_of(tasks.begin(), tasks.end(), [&](const FinishedTask& task) {
-    return task.key.id.value == next++ && task.key.version == first.version;
-  });
+/// Deletes tasks with the same version and lease id, sorted by id. Returns how many were deleted.
+std::int64_t delete_alike(Connection& connection, std::span<const LeaseKey> keys) {
+  const auto [first, version, lease] = keys.front();
+  const TaskId last = keys.back().id;
+  if (last.value - first.value + 1 == std::ssize(keys)) {
+    return connection.execute(task_sql::complete_and_delete_range, first.value, last.value,
+                              version.value, lease.value);
+  }
+  std::string ids;
+  for (const LeaseKey& key : keys) {
+    ids += (ids.empty() ? '[' : ',') + std::to_string(key.id.value);
+  }
+  ids += ']';
+  return connection.execute(task_sql::complete_and_delete_many, ids, version.value, lease.value);
 }
 
 /// Deletes all tasks, or throws SomeAreStale.
 void delete_finished(Connection& connection, std::span<const FinishedTask> tasks) {
-  if (is_range(tasks)) {
-    const auto deleted =
-        connection.execute(task_sql::complete_and_delete_range, tasks.front().key.id.value,
-                           tasks.back().key.id.value, tasks.front().key.version.value);
-    if (deleted != std::ssize(tasks)) throw SomeAreStale{};
-    return;
+  std::vector<LeaseKey> keys;
+  keys.reserve(tasks.size());
+  for (const FinishedTask& task : tasks) keys.push_back(task.key);
+  std::sort(keys.begin(), keys.end(), [](const LeaseKey& a, const LeaseKey& b) {
+    return std::tie(a.lease, a.version, a.id) < std::tie(b.lease, b.version, b.id);
+  });
+  for (auto first = keys.begin(); first != keys.end();) {
+    const auto last = std::find_if(first, keys.end(), [&](const LeaseKey& key) {
+      return key.lease != first->lease || key.version != first->version;
+    });
+    if (delete_alike(connection, {first, last}) != last - first) throw SomeAreStale{};
+    first = last;
   }
-  std::string versions = "{";
-  for (const FinishedTask& task : tasks) {
-    versions += (versions.size() > 1 ? ",\"" : "\"") + std::to_string(task.key.id.value) +
-                "\":" + std::to_string(task.key.version.value);
-  }
-  versions += '}';
-  const auto deleted = connection.execute(task_sql::complete_and_delete_many, versions);
-  if (deleted != std::ssize(tasks)) throw SomeAreStale{};
 }
 
 }  // namespace
 
-std::vector<TaskId> SqliteTaskStore::extend(std::span<const LeaseKey> keys, milliseconds duration) {
+Renewed SqliteTaskStore::extend(std::span<const Renewable> leases, milliseconds duration) {
   return database_->write([&](Connection& connection) {
     const LeaseEnd end(duration);
-    std::vector<TaskId> accepted;
-    for (const auto& [id, version] : keys) {
-      if (changed(connection, task_sql::extend, id.value, version.value, end.deadline, end.expiry,
-                  end.now)) {
-        accepted.push_back(id);
+    Renewed answer;
+    for (const auto& [key, started] : leases) {
+      if (written(connection, task_sql::extend, key, end.deadline, end.expiry, end.now, started)) {
+        answer.renewed.push_back(key.id);
       }
     }
-    return accepted;
+    return answer;
   });
 }
 
@@ -93,14 +102,14 @@ std::vector<TaskId> SqliteTaskStore::complete(std::span<const FinishedTask> task
 }
 
 std::vector<TaskId> SqliteTaskStore::release(std::span<const LeaseKey> keys,
-                                             std::optional<milliseconds> delay) {
+                                             std::optional<milliseconds> delay, GivenBack when) {
   return database_->write([&](Connection& connection) {
     const microseconds now = wall_clock();
     const auto run_at = delay ? std::optional(now + *delay) : std::nullopt;
     std::vector<TaskId> accepted;
-    for (const auto& [id, version] : keys) {
-      if (changed(connection, task_sql::release, id.value, version.value, run_at, now)) {
-        accepted.push_back(id);
+    for (const LeaseKey& key : keys) {
+      if (written(connection, task_sql::release, key, run_at, now, when == GivenBack::in_order)) {
+        accepted.push_back(key.id);
       }
     }
     return accepted;
@@ -109,21 +118,28 @@ std::vector<TaskId> SqliteTaskStore::release(std::span<const LeaseKey> keys,
 
 LeaseWrite SqliteTaskStore::progress(const LeaseKey& key, std::string_view json) {
   return database_->write([&](Connection& connection) {
-    return changed(connection, task_sql::progress, key.id.value, key.version.value, json,
-                   wall_clock())
-               ? LeaseWrite::accepted
-               : LeaseWrite::stale;
+    return written(connection, task_sql::progress, key, json, wall_clock()) ? LeaseWrite::accepted
+                                                                            : LeaseWrite::stale;
   });
 }
 
-FailOutcome SqliteTaskStore::fail(const LeaseKey& key, const Failure& failure) {
+std::vector<FailOutcome> SqliteTaskStore::fail(std::span<const FailedTask> tasks) {
   return database_->write([&](Connection& connection) {
-    const auto delay =
-        failure.retry_after ? std::optional<microseconds>(*failure.retry_after) : std::nullopt;
-    auto row = connection.prepare(task_sql::fail, key.id.value, key.version.value, failure.error,
-                                  delay, wall_clock());
-    if (!row.step()) return FailOutcome::stale;
-    return to_state(row.text(0)) == TaskState::dead ? FailOutcome::dead : FailOutcome::retried;
+    const microseconds now = wall_clock();
+    std::vector<FailOutcome> outcomes;
+    outcomes.reserve(tasks.size());
+    for (const auto& [key, error, retry_after] : tasks) {
+      const auto delay = retry_after ? std::optional<microseconds>(*retry_after) : std::nullopt;
+      auto row = connection.prepare(task_sql::fail, key.id.value, key.version.value,
+                                    key.lease.value, error, delay, now);
+      if (!row.step()) {
+        outcomes.push_back(FailOutcome::stale);
+      } else {
+        const bool dead = to_state(row.text(0)) == TaskState::dead;
+        outcomes.push_back(dead ? FailOutcome::dead : FailOutcome::retried);
+      }
+    }
+    return outcomes;
   });
 }
 

@@ -62,8 +62,7 @@ RetryOutcome SqliteTaskStore::retry(TaskId id) {
   return outcome;
 }
 
-std::uint64_t SqliteTaskStore::remove_finished(TaskState state, milliseconds age,
-                                               std::size_t chunk) {
+Removed SqliteTaskStore::remove_finished(TaskState state, milliseconds age, std::size_t chunk) {
   return database_->write([&](Connection& connection) {
     const std::string_view in_state = to_string(state);
     const microseconds before = wall_clock() - age;
@@ -79,7 +78,7 @@ std::uint64_t SqliteTaskStore::remove_finished(TaskState state, milliseconds age
       removed += static_cast<std::size_t>(
           connection.execute(task_sql::remove_finished, in_state, type, before, chunk - removed));
     }
-    return std::uint64_t{removed};
+    return Removed{.tasks = removed, .more = removed == chunk};
   });
 }
 

@@ -34,4 +34,14 @@ std::vector<RecoveredTask> SqliteTaskStore::recover(TaskId after, const Recovery
   });
 }
 
+Upkeep SqliteTaskStore::look_after(std::string_view /*worker*/, const RecoveryOptions& options) {
+  // Only read at first: idle workers that poll must not keep others from writing.
+  const bool any_expired = database_->read([](Connection& connection) {
+    auto row = connection.prepare(task_sql::any_expired, since_boot());
+    return row.step() && row.integer(0) != 0;
+  });
+  if (!any_expired) return {};
+  return {.recovered = recover(TaskId{0}, options)};
+}
+
 }  // namespace leasehold::inline v0::sqlite

@@ -25,7 +25,7 @@ class SqliteTaskListener : public TaskListener {
                   .on_reset = [this] { notify(); }},
                  activity_) {}
 
-  void wait(const std::stop_token& stop) override {
+  News wait(const std::stop_token& stop) override {
     ThreadLock lock(mutex_);
     while (!notified_ && !stop.stop_requested()) {
       activity_->keep_awake();  // otherwise the watcher would look only once a second
@@ -33,6 +33,7 @@ class SqliteTaskListener : public TaskListener {
                         [this]() LEASEHOLD_REQUIRES(mutex_) { return notified_; });
     }
     notified_ = false;
+    return {};
   }
 
  private:
