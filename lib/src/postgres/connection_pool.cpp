@@ -56,7 +56,10 @@ pqxx::result ConnectionPool::run(const Statement& statement, const Params& param
       if (++dead <= options_.connections) continue;
       throw Unavailable(uri_.display + ": the server closes every connection");
     } catch (const SqlRefused& refused) {
-      if (refused.reason() != ServerRefused::Reason::conflict || tries == most_tries) throw;
+      // A row that was locked for so long probably still is.
+      const bool may_help = refused.reason() == ServerRefused::Reason::conflict &&
+                            refused.sqlstate() != sqlstate::lock_not_available;
+      if (!may_help || tries == most_tries) throw;
     }
     ++tries;
     retries_.fetch_add(1, std::memory_order_relaxed);

@@ -21,6 +21,7 @@ class SqlRefused : public ServerRefused {
 
 namespace sqlstate {
 inline constexpr std::string_view unique_violation = "23505";
+inline constexpr std::string_view lock_not_available = "55P03";
 inline constexpr std::string_view stale_fencing_token = "LH001";  // ours, from fence()
 }  // namespace sqlstate
 
