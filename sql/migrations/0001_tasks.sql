@@ -479,13 +479,12 @@ END
 $$;
 
 -- Completes tasks: moves them with their results to finished_tasks, or only deletes them. Returns the ids of
--- the tasks that were completed. If somebody has locked a row, it fails as a whole after a while; the caller
--- can then complete the others without it.
+-- the tasks that were completed. If somebody has locked a row, it fails as a whole after `patience` ms, or
+-- waits if that is null. The caller can then complete the others without it.
 CREATE FUNCTION "leasehold".complete(
-  ids bigint[], versions bigint[], leases bigint[], results json[], keep boolean)
+  ids bigint[], versions bigint[], leases bigint[], results json[], keep boolean, patience bigint)
 RETURNS SETOF bigint
 LANGUAGE plpgsql
-SET lock_timeout = '1s'
 SET plan_cache_mode = force_generic_plan
 SET enable_seqscan = off
 SET enable_bitmapscan = off
@@ -493,6 +492,9 @@ SET enable_hashjoin = off
 SET enable_mergejoin = off
 AS $$
 BEGIN
+  IF complete.patience IS NOT NULL THEN
+    PERFORM set_config('lock_timeout', complete.patience::text, true);
+  END IF;
   IF complete.keep THEN
     RETURN QUERY
     WITH done AS (

@@ -20,8 +20,9 @@ RETURNING id
 -- name: complete
 -- Completes tasks (function complete() in migration 1).
 --   $1 ids, sorted   $2 versions   $3 lease ids   $4 results, null for none   $5 whether they are kept
+--   $6 how long to wait for a locked row, in ms; null to wait
 -- Reply: the ids whose lease was not stale.
-SELECT "leasehold".complete($1::bigint[], $2::bigint[], $3::bigint[], $4::json[], $5::boolean)
+SELECT "leasehold".complete($1::bigint[], $2::bigint[], $3::bigint[], $4::json[], $5::boolean, $6::bigint)
 
 -- name: fail
 -- Ends failed attempts (function fail() in migration 1): a task is pending again after its delay, or dead if no

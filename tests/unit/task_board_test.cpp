@@ -16,15 +16,25 @@ using Clock = TaskBoard::Clock;
 
 class TaskBoardTest : public ::testing::Test {
  protected:
-  static TaskRunPtr make(std::int64_t id, int crashes = 0) {
-    return std::make_shared<TaskRun>(
-        LeasedTask{.key = {TaskId{id}, TaskVersion{1}}, .type = "t", .crash_count = crashes},
-        kinds.front(), 0, Clock::now() + 1h);
+  static TaskRunPtr make(LeasedTask task) {
+    return std::make_shared<TaskRun>(std::move(task), kinds.front(), 0, Clock::now() + 1h);
   }
-  static std::vector<TaskRunPtr> make_many(int number, int crashes = 0) {
-    std::vector<TaskRunPtr> runs;
-    for (int i = 0; i < number; ++i) runs.push_back(make(i, crashes));
-    return runs;
+  static LeasedTask task(std::int64_t id, bool started = false) {
+    return {.key = {TaskId{id}, TaskVersion{1}, LeaseId{1}}, .type = "t", .started = started};
+  }
+  static TaskRunPtr make(std::int64_t id, bool started = false) { return make(task(id, started)); }
+  static TaskRunPtr make_suspect(std::int64_t id, int crashes = 1) {
+    LeasedTask suspect = task(id, true);
+    suspect.suspect = true;
+    suspect.crash_count = crashes;
+    return make(std::move(suspect));
+  }
+  static TaskRunPtr make_dangerous(std::int64_t id) { return make_suspect(id, 2); }
+  /// The next task to be started, or null if none may be started now.
+  TaskRunPtr next_now() {
+    std::stop_source stop;
+    stop.request_stop();
+    return board.next(stop.get_token());
   }
   /// Quick handlers, so that the board would lease ahead. So many that one during which we were
   /// not scheduled does not count any more.
@@ -94,9 +104,50 @@ TEST_F(TaskBoardTest, WhatIsNotStartedForASecondIsGivenBack) {
   EXPECT_EQ(settle_all(), 1U);
 }
 
-TEST_F(TaskBoardTest, WithASuspectNothingIsLeasedAhead) {
+TEST_F(TaskBoardTest, WhatWasLeasedAsStartedBeginsFirst) {
+  board.add({make(1), make(2)});
+  board.add({make(3, true), make(4), make(5, true)});
+  for (const std::int64_t id : {3, 5, 1, 2}) EXPECT_EQ(board.next({})->task.key.id.value, id);
+}
+
+TEST_F(TaskBoardTest, ATaskIsStartedFromTheCallOfItsHandlerOn) {
+  board.add({make(1)});
+  const auto due = board.begin_renewal(Clock::now());
+  ASSERT_EQ(due.size(), 1U);
+  EXPECT_FALSE(due.front()->started) << "it was leased ahead";
+  board.next({});
+  EXPECT_TRUE(due.front()->started);
+}
+
+TEST_F(TaskBoardTest, OnlyIdleThreadsStartTasks) {
+  EXPECT_EQ(board.room().idle, concurrency);
+  board.add({make(1), make(2)});
+  EXPECT_EQ(board.room().idle, concurrency - 2);
+  const auto run = board.next({});
+  EXPECT_EQ(board.room().idle, concurrency - 2);
+  board.returned(run, {});
+  EXPECT_EQ(board.room().idle, concurrency - 1);
+  board.add({make(3), make(4), make(5), make(6), make(7)});
+  EXPECT_EQ(board.room().idle, 0U);
+}
+
+TEST_F(TaskBoardTest, WhatIsGivenBackBeforeItsHandlerWasCalledIsUnstarted) {
+  board.add({make(1, true), make(2), make(3)});
+  board.returned(board.next({}), {.kind = TaskOutcome::Kind::release});
+  const auto running = board.next({});
+  board.close();
+  board.call_off();
+  for (const auto& run : board.take_outcomes({})) {
+    EXPECT_EQ(run->outcome.when, run->started_at ? GivenBack::in_order : GivenBack::unstarted)
+        << run->task.key.id.value;
+  }
+}
+
+TEST_F(TaskBoardTest, ASuspectThatWouldHaveToWaitIsGivenBack) {
   learn_that_tasks_are_quick();
-  board.add(make_many(50, 1));
+  std::vector<TaskRunPtr> suspects;
+  for (int i = 0; i < 50; ++i) suspects.push_back(make_suspect(i));
+  board.add(suspects);
   EXPECT_EQ(board.load().queued, concurrency) << "a crash takes no more than that along";
   EXPECT_EQ(settle_all(), 50 - concurrency) << "the others are given back";
   for (std::size_t i = 0; i < concurrency; ++i) board.returned(board.next({}), {});
@@ -106,39 +157,69 @@ TEST_F(TaskBoardTest, WithASuspectNothingIsLeasedAhead) {
   EXPECT_GT(board.room().places, concurrency) << "there are none";
 }
 
-TEST_F(TaskBoardTest, ADangerousTaskIsRunAlone) {
+TEST_F(TaskBoardTest, ADangerousTaskBeginsAlone) {
   learn_that_tasks_are_quick();
   board.add({make(1)});
   const auto other = board.next({});
-  board.add({make(2), make(3), make(4, 2), make(5, 2)});
+  board.add({make(2), make(3), make_dangerous(4), make_dangerous(5)});
   EXPECT_EQ(board.load().queued, 1U);
-  EXPECT_EQ(settle_all(), 3U);
   EXPECT_EQ(board.room().places, 0U);
 
-  std::stop_source stop;
-  stop.request_stop();
-  EXPECT_EQ(board.next(stop.get_token()), nullptr) << "another one still runs";
+  EXPECT_EQ(next_now(), nullptr) << "another one still runs";
   board.returned(other, {});
-  const auto dangerous = board.next(stop.get_token());
+  EXPECT_EQ(next_now(), nullptr) << "others are leased, and would count a crash";
+  EXPECT_EQ(settle_all(), 4U);
+  const auto dangerous = next_now();
   ASSERT_NE(dangerous, nullptr);
-  EXPECT_EQ(dangerous->task.crash_count, 2);
-  EXPECT_EQ(board.room().places, 0U) << "nothing is leased while it runs";
+  EXPECT_EQ(dangerous->task.key.id, TaskId{4});
+  EXPECT_EQ(board.room().places, 0U) << "nothing is leased beside it";
   board.returned(dangerous, {});
   settle_all();
-  EXPECT_EQ(board.room().places, 1U) << "the next may be dangerous too";
+  EXPECT_EQ(board.room().places, concurrency) << "there may be more, so nothing is leased ahead";
   board.add({make(6)});
-  EXPECT_GT(board.room().places, concurrency) << "it is not";
+  EXPECT_GT(board.room().places, concurrency) << "there are none";
 }
 
-TEST_F(TaskBoardTest, ADangerousTaskDoesNotWaitForEverToBeAlone) {
+TEST_F(TaskBoardTest, ADangerousTaskHoldsTheOthersUpForSecondsOnly) {
+  board.add({make_dangerous(1)});
+  const auto dangerous = next_now();
+  ASSERT_NE(dangerous, nullptr);
+  const auto alarms = board.ring(*dangerous->started_at, fail);
+  EXPECT_EQ(alarms.next, *dangerous->started_at + TaskBoard::longest_alone);
+  EXPECT_EQ(board.room().places, 0U);
+  board.ring(alarms.next, fail);
+  EXPECT_EQ(board.room().places, concurrency - 1);
+  board.add({make(2, true)});
+  EXPECT_NE(next_now(), nullptr) << "beside it";
+  board.add({make_dangerous(3)});
+  EXPECT_EQ(next_now(), nullptr) << "the next one would begin alone, too";
+}
+
+TEST_F(TaskBoardTest, WhatComesWhileADangerousTaskIsAloneIsGivenBack) {
+  board.add({make_dangerous(1)});
+  board.add({make(2), make_dangerous(3)});  // of a lease that was under way
+  EXPECT_EQ(board.load().queued, 1U);
+  EXPECT_EQ(settle_all(), 2U);
+  const auto dangerous = next_now();
+  ASSERT_NE(dangerous, nullptr);
+  EXPECT_EQ(dangerous->task.key.id, TaskId{1});
+}
+
+TEST_F(TaskBoardTest, ADangerousTaskDoesNotWaitForeverToBeAlone) {
   board.add({make(1)});
   const auto slow = board.next({});
-  board.add({make(2, 2)});
-  std::stop_source stop;
-  stop.request_stop();
-  EXPECT_EQ(board.next(stop.get_token()), nullptr);
+  board.add({make_dangerous(2)});
+  EXPECT_EQ(next_now(), nullptr);
   board.ring(Clock::now() + 2s, fail);
-  EXPECT_NE(board.next(stop.get_token()), nullptr);
+  EXPECT_NE(next_now(), nullptr);
+}
+
+TEST_F(TaskBoardTest, AfterTheLossOfADangerousTaskOthersAreLeased) {
+  const auto dangerous = make_dangerous(1);
+  board.add({dangerous});
+  EXPECT_EQ(board.room().places, 0U);
+  EXPECT_TRUE(board.lose(*dangerous));
+  EXPECT_EQ(board.room().places, concurrency);
 }
 
 TEST_F(TaskBoardTest, WhatIsHandedOverIsNotRenewedAndHandingOverWaitsForARenewal) {

@@ -31,8 +31,8 @@ Renewed PostgresTaskStore::extend(std::span<const Renewable> leases, millisecond
 LeaseWrite PostgresTaskStore::complete_in(const CallersTransaction& transaction,
                                           const FinishedTask& task, Keep keep) {
   return in_transaction_of_caller(transaction, [&](pqxx::transaction_base& callers) {
-    const auto reply =
-        execute(callers, statements_.complete.text, completion_params({&task, 1}, keep));
+    const auto reply = execute(callers, statements_.complete.text,
+                               completion_params({&task, 1}, keep, std::nullopt));
     return reply.empty() ? LeaseWrite::stale : LeaseWrite::accepted;
   });
 }

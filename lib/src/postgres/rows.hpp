@@ -11,10 +11,10 @@ namespace leasehold::inline v0::postgres {
 
 // The replies to the statements of sql/queries.
 
-LeasedTask to_leased_task(const pqxx::row& row);          ///< lease
+LeasedTask to_leased_task(const pqxx::row& row);  ///< lease
 /// lease: whether there were more tasks, but for the limit of bytes.
 bool was_cut_short(const pqxx::row& row);
-StoredTask to_stored_task(const pqxx::row& row);          ///< get, list
+StoredTask to_stored_task(const pqxx::row& row);  ///< get, list
 /// recover; and look_after, whose columns follow another
 RecoveredTask to_recovered(const pqxx::row& row, int first_column = 0);
 QueueHealth to_health(const pqxx::row& row);              ///< health

@@ -10,6 +10,8 @@
 namespace leasehold::inline v0::postgres {
 namespace {
 
+using std::chrono::milliseconds;
+
 // Calls for fewer tasks than this are combined, and so many calls at most.
 constexpr std::size_t small = 50;
 
@@ -18,9 +20,15 @@ std::size_t most_under_way(std::size_t connections) {
   return std::max<std::size_t>(1, connections / 8);
 }
 
+/// One locked row must not keep many tasks from being completed. A single one has time.
+std::optional<milliseconds> patience_with(std::span<const FinishedTask> tasks) {
+  return tasks.size() > 1 ? std::optional(milliseconds{1'000}) : std::nullopt;
+}
+
 }  // namespace
 
-Params completion_params(std::span<const FinishedTask> tasks, Keep keep) {
+Params completion_params(std::span<const FinishedTask> tasks, Keep keep,
+                         std::optional<milliseconds> patience) {
   Params params;
   add_keys(params, tasks, [](const FinishedTask& task) { return task.key; });
   ArrayText results(tasks.size() * 5);
@@ -33,6 +41,7 @@ Params completion_params(std::span<const FinishedTask> tasks, Keep keep) {
     }
   }
   params.add(std::move(results)).add(std::string_view(keep == Keep::yes ? "true" : "false"));
+  params.add(patience ? std::optional(patience->count()) : std::nullopt);
   return params;
 }
 
@@ -81,14 +90,16 @@ void SmallCalls::lease_together(std::span<LeaseCall* const> calls) {
 }
 
 std::vector<TaskId> SmallCalls::complete(std::span<const FinishedTask> tasks, Keep keep) {
-  if (tasks.size() >= small) return complete_now(tasks, keep);
+  if (tasks.size() >= small) return complete_now(tasks, keep, patience_with(tasks));
   CompleteCall call{tasks, keep};
   completions_.submit(call);
+  if (call.alone) return complete_now(tasks, keep, patience_with(tasks));
   return std::move(call.accepted);
 }
 
-std::vector<TaskId> SmallCalls::complete_now(std::span<const FinishedTask> tasks, Keep keep) {
-  return to_ids(pool_.run(statements_.complete, completion_params(tasks, keep)));
+std::vector<TaskId> SmallCalls::complete_now(std::span<const FinishedTask> tasks, Keep keep,
+                                             std::optional<milliseconds> patience) {
+  return to_ids(pool_.run(statements_.complete, completion_params(tasks, keep, patience)));
 }
 
 bool SmallCalls::may_complete_together(std::span<CompleteCall* const> chosen,
@@ -105,6 +116,11 @@ bool SmallCalls::may_complete_together(std::span<CompleteCall* const> chosen,
 }
 
 void SmallCalls::complete_together(std::span<CompleteCall* const> calls) {
+  if (calls.size() == 1) {
+    CompleteCall& call = *calls.front();
+    call.accepted = complete_now(call.tasks, call.keep, patience_with(call.tasks));
+    return;
+  }
   const Keep keep = calls.front()->keep;
   std::vector<FinishedTask> all;
   for (const CompleteCall* call : calls) {
@@ -113,7 +129,15 @@ void SmallCalls::complete_together(std::span<CompleteCall* const> calls) {
   // In order of id, as the statement wants them.
   std::sort(all.begin(), all.end(),
             [](const FinishedTask& a, const FinishedTask& b) { return a.key.id < b.key.id; });
-  auto accepted = complete_now(all, keep);
+  std::vector<TaskId> accepted;
+  try {
+    accepted = complete_now(all, keep, milliseconds{50});
+  } catch (const ServerRefused&) {
+    // Perhaps because of a single task, for instance because somebody has locked its row. Nobody
+    // else waits for it: each caller goes on alone.
+    for (CompleteCall* call : calls) call->alone = true;
+    return;
+  }
   std::sort(accepted.begin(), accepted.end());
   for (CompleteCall* call : calls) {
     call->accepted.clear();

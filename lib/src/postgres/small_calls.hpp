@@ -1,5 +1,7 @@
 #pragma once
 
+#include <chrono>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -33,6 +35,7 @@ class SmallCalls {
     std::span<const FinishedTask> tasks;
     Keep keep;
     std::vector<TaskId> accepted{};
+    bool alone = false;  ///< the statement for all was refused: make one for this call
   };
 
   static bool may_lease_together(std::span<LeaseCall* const> chosen, const LeaseCall& next);
@@ -40,7 +43,8 @@ class SmallCalls {
                                     const CompleteCall& next);
   void lease_together(std::span<LeaseCall* const> calls);
   void complete_together(std::span<CompleteCall* const> calls);
-  std::vector<TaskId> complete_now(std::span<const FinishedTask> tasks, Keep keep);
+  std::vector<TaskId> complete_now(std::span<const FinishedTask> tasks, Keep keep,
+                                   std::optional<std::chrono::milliseconds> patience);
 
   ConnectionPool& pool_;
   Leasing& leasing_;
@@ -49,7 +53,9 @@ class SmallCalls {
   Combiner<CompleteCall> completions_;
 };
 
-/// The parameters of the statement that completes tasks.
-Params completion_params(std::span<const FinishedTask> tasks, Keep keep);
+/// The parameters of the statement that completes tasks. `patience`: how long to wait for a row
+/// that somebody has locked; none to wait until the time-out.
+Params completion_params(std::span<const FinishedTask> tasks, Keep keep,
+                         std::optional<std::chrono::milliseconds> patience);
 
 }  // namespace leasehold::inline v0::postgres

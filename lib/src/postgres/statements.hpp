@@ -10,8 +10,9 @@ namespace leasehold::inline v0::postgres {
 struct Statements {
   explicit Statements(const std::string& schema);
 
-  Statement enqueue, enqueue_unique, lease, give_back, look_after, extend, progress, complete,
-      fail, release, recover, get, list, update, cancel, retry, drop_days, remove_finished, counts, health, oldest_snapshot, listen;
+  Statement enqueue, enqueue_unique, lease, give_back, look_after, extend, progress, complete, fail,
+      release, recover, get, list, update, cancel, retry, drop_days, remove_finished, counts,
+      health, oldest_snapshot, listen;
 };
 
 }  // namespace leasehold::inline v0::postgres

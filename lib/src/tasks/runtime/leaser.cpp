@@ -53,13 +53,15 @@ Leaser::Found Leaser::lease_once() {
   }
   // If the same group always came second, it might never find a free place.
   limited_first_ = !limited_first_;
-  const auto first = limited_first_ ? lease(limited, limit) : lease(room.open, room.places);
-  const std::size_t left = context_.board.room().places;
-  return std::max(first,
-                  limited_first_ ? lease(room.open, left) : lease(limited, std::min(limit, left)));
+  const auto first =
+      limited_first_ ? lease(limited, limit, room) : lease(room.open, room.places, room);
+  const TaskBoard::Room left = context_.board.room();
+  return std::max(first, limited_first_ ? lease(room.open, left.places, left)
+                                        : lease(limited, std::min(limit, left.places), left));
 }
 
-Leaser::Found Leaser::lease(const std::vector<std::size_t>& lanes, std::size_t limit) {
+Leaser::Found Leaser::lease(const std::vector<std::size_t>& lanes, std::size_t limit,
+                            const TaskBoard::Room& room) {
   if (lanes.empty() || limit == 0) return Found::nothing;
   LeaseRequest request{.limit = std::min(limit, most_at_once),
                        .duration = context_.options.lease,
@@ -69,7 +71,7 @@ Leaser::Found Leaser::lease(const std::vector<std::size_t>& lanes, std::size_t l
     request.types.push_back(kinds_[lane].type);
     lane_of.emplace(kinds_[lane].type, lane);
   }
-  auto [tasks, valid_until] = context_.core.lease_tasks(request, request.limit);
+  auto [tasks, valid_until] = context_.core.lease_tasks(request, room.idle);
   if (tasks.empty()) return Found::nothing;
 
   const auto found = tasks.size() < request.limit ? Found::some : Found::all_it_asked_for;

@@ -21,7 +21,8 @@ class Leaser {
   Found lease_once();
 
  private:
-  Found lease(const std::vector<std::size_t>& lanes, std::size_t limit);
+  Found lease(const std::vector<std::size_t>& lanes, std::size_t limit,
+              const TaskBoard::Room& room);
 
   const WorkerContext& context_;
   const std::span<const TaskKind> kinds_;

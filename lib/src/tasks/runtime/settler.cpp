@@ -62,7 +62,7 @@ void Settler::run(const std::stop_token& stop) {
 
 Settler::Runs Settler::settle(Runs runs) {
   std::map<Keep, Runs> completed;
-  std::map<std::optional<milliseconds>, Runs> released;
+  std::map<std::pair<std::optional<milliseconds>, GivenBack>, Runs> released;
   Runs failed;
   for (TaskRunPtr& run : runs) {
     switch (run->outcome.kind) {
@@ -70,7 +70,7 @@ Settler::Runs Settler::settle(Runs runs) {
         completed[run->kind.keep].push_back(std::move(run));
         break;
       case Kind::release:
-        released[run->outcome.delay].push_back(std::move(run));
+        released[{run->outcome.delay, run->outcome.when}].push_back(std::move(run));
         break;
       case Kind::fail:
         failed.push_back(std::move(run));
@@ -109,7 +109,8 @@ void Settler::release(const Runs& runs) {
     std::vector<HeldLease*> leases;
     leases.reserve(runs.size());
     for (const TaskRunPtr& run : runs) leases.push_back(run.get());
-    results = writes_.release(leases, runs.front()->outcome.delay, GivenBack::in_order);
+    const TaskOutcome& outcome = runs.front()->outcome;
+    results = writes_.release(leases, outcome.delay, outcome.when);
   }
   apply("release", runs, results, TaskEventType::released);
 }

@@ -15,10 +15,8 @@ constexpr microseconds ahead{100'000};
 // thread.
 constexpr milliseconds longest_in_queue{1'000};
 // Outcomes are written together: at most this many, and none waits longer than this for others.
-constexpr std::size_t most_outcomes = 1'000;
+constexpr std::ptrdiff_t most_outcomes = 1'000;
 constexpr milliseconds longest_wait{2};
-// Failures are written one by one, so that completions would have to wait for many of them.
-constexpr std::size_t most_failures = 16;
 // The weight of the last run in the mean.
 constexpr double weight = 1.0 / 16;
 
@@ -29,30 +27,23 @@ TaskBoard::TaskBoard(std::span<const TaskKind> kinds, std::size_t concurrency, s
   for (const TaskKind& kind : kinds) lanes_.push_back({&kind, {}});
 }
 
-TaskBoard::Caution TaskBoard::caution_about(std::span<const TaskRunPtr> runs) {
-  auto caution = Caution::none;
-  for (const TaskRunPtr& run : runs) {
-    if (run->suspect()) caution = std::max(caution, Caution::no_prefetch);
-    if (run->dangerous()) caution = Caution::one_by_one;
-  }
-  return caution;
-}
-
 std::size_t TaskBoard::prefetch_now() const {
-  if (mean_run_us_ < 0 || caution_ != Caution::none) return 0;
+  if (mean_run_us_ < 0 || cautious_) return 0;
   const double likely = static_cast<double>(concurrency_) * static_cast<double>(ahead.count()) /
                         std::max(mean_run_us_, 1.0);
   return std::min(prefetch_, static_cast<std::size_t>(likely));
 }
 
 std::size_t TaskBoard::places() const {
+  if (alone_ != nullptr) return 0;
   const std::size_t taken = running_ + queued_ + settling_;
-  if (dangerous_ > 0) return 0;
-  if (caution_ == Caution::one_by_one) {
-    return queued_ + settling_ == 0 && running_ < concurrency_ ? 1 : 0;
-  }
   const std::size_t all = concurrency_ + prefetch_now();
   return all > taken ? all - taken : 0;
+}
+
+std::size_t TaskBoard::idle() const {
+  const std::size_t busy = running_ + queued_;
+  return concurrency_ > busy ? concurrency_ - busy : 0;
 }
 
 bool TaskBoard::at_its_limit(const Lane& lane) {
@@ -64,7 +55,7 @@ bool TaskBoard::at_its_limit(const Lane& lane) {
 bool TaskBoard::worth_a_lease() const {
   const std::size_t free = places();
   if (free == 0) return false;
-  if (running_ + queued_ >= concurrency_ && free < (prefetch_now() + 1) / 2) return false;
+  if (idle() == 0 && free < (prefetch_now() + 1) / 2) return false;
   return std::any_of(lanes_.begin(), lanes_.end(),
                      [&](const Lane& lane) { return !at_its_limit(lane); });
 }
@@ -76,7 +67,7 @@ bool TaskBoard::wait_for_room(const std::stop_token& stop) {
 
 TaskBoard::Room TaskBoard::room() const {
   const ThreadLock lock(mutex_);
-  Room room{.places = places()};
+  Room room{.places = places(), .idle = idle()};
   for (std::size_t i = 0; i < lanes_.size(); ++i) {
     if (at_its_limit(lanes_[i])) continue;
     if (const auto limit = lanes_[i].kind->options.limit) {
@@ -105,26 +96,25 @@ void TaskBoard::add(std::vector<TaskRunPtr> runs) {
   if (runs.empty()) return;
   const ThreadLock lock(mutex_);
   const auto now = Clock::now();
-  caution_ = caution_about(runs);
-  if (caution_ == Caution::one_by_one) {
+  cautious_ = std::any_of(runs.begin(), runs.end(), [](auto& run) { return run->task.suspect; });
+  const auto dangerous =
+      std::find_if(runs.begin(), runs.end(), [](auto& run) { return run->dangerous(); });
+  if (dangerous != runs.end() && alone_ == nullptr) {
     give_back_queued();
-    std::partition(runs.begin(), runs.end(), [](const auto& run) { return run->dangerous(); });
+    alone_ = dangerous->get();
   }
   for (TaskRunPtr& run : runs) {
-    Lane& lane = lanes_[run->lane];
-    ++lane.held;
-    if (run->dangerous()) ++dangerous_;
+    ++lanes_[run->lane].held;
     run->granted = now;
     run->queued_at = now;
     runs_.emplace(run.get(), run);
     alarm_at(run->valid_until);
-    const bool too_many = (caution_ == Caution::one_by_one && queued_ > 0) ||
-                          (caution_ == Caution::no_prefetch && running_ + queued_ >= concurrency_);
-    if (closed_ || too_many) {
-      settle(run, {.kind = TaskOutcome::Kind::release});
+    const bool has_thread = running_ + first_.size() < concurrency_;
+    const bool fits = alone_ != nullptr ? run.get() == alone_ : has_thread || !run->started;
+    if (closed_ || !fits) {
+      give_back(run);
     } else {
-      ++queued_;
-      lane.queued.push_back(std::move(run));
+      queue(std::move(run));
     }
   }
   alarm_at(now + longest_in_queue);
@@ -137,16 +127,9 @@ TaskRunPtr TaskBoard::next(const std::stop_token& stop) {
   ThreadLock lock(mutex_);
   TaskRunPtr run;
   while (!run) {
-    // A dangerous task is the only one in the queue.
-    const auto ready = [this]() LEASEHOLD_REQUIRES(mutex_) {
-      return queued_ > 0 && (dangerous_ == 0 || may_start_danger());
-    };
+    const auto ready = [this]() LEASEHOLD_REQUIRES(mutex_) { return may_start(); };
     if (!work_.wait(lock, stop, ready)) return nullptr;
-    while (lanes_[turn_ % lanes_.size()].queued.empty()) ++turn_;
-    Lane& lane = lanes_[turn_++ % lanes_.size()];
-    run = std::move(lane.queued.front());
-    lane.queued.pop_front();
-    --queued_;
+    run = take_next();
     if (run->valid_until.load() > Clock::now()) break;
     give_up_lease(*run);
     expired_.push_back(std::exchange(run, nullptr));
@@ -155,11 +138,13 @@ TaskRunPtr TaskBoard::next(const std::stop_token& stop) {
   ++running_;
   run->stage = LeaseStage::held;
   run->in_handler = true;
+  run->started = true;
   run->started_at = Clock::now();
   if (const auto& limit = run->kind.options.deadline) {
-    run->deadline = run->started_at + *limit;
+    run->deadline = *run->started_at + *limit;
     alarm_at(*run->deadline);
   }
+  if (run.get() == alone_) alarm_at(*run->started_at + longest_alone);
   changed();
   return run;
 }
@@ -168,7 +153,7 @@ TaskBoard::Return TaskBoard::returned(const TaskRunPtr& run, TaskOutcome outcome
   const ThreadLock lock(mutex_);
   run->in_handler = false;
   --running_;
-  const auto run_time = std::chrono::duration_cast<microseconds>(Clock::now() - run->started_at);
+  const auto run_time = std::chrono::duration_cast<microseconds>(Clock::now() - *run->started_at);
   const auto taken = static_cast<double>(run_time.count());
   mean_run_us_ = mean_run_us_ < 0 ? taken : mean_run_us_ + weight * (taken - mean_run_us_);
 
@@ -255,22 +240,12 @@ std::vector<TaskRunPtr> TaskBoard::take_outcomes(const std::stop_token& stop) {
     return {};
   outcomes_.wait_until(lock, stop, to_steady(unsettled_since_ + longest_wait),
                        [this]() LEASEHOLD_REQUIRES(mutex_) {
-                         return unsettled_.size() >= most_outcomes || nothing_under_way();
+                         return std::ssize(unsettled_) >= most_outcomes || nothing_under_way();
                        });
 
-  std::vector<TaskRunPtr> taken;
-  std::vector<TaskRunPtr> left;
-  std::size_t failures = 0;
-  for (TaskRunPtr& run : unsettled_) {
-    const bool failure = run->outcome.kind == TaskOutcome::Kind::fail;
-    if (taken.size() < most_outcomes && (!failure || failures < most_failures)) {
-      failures += failure ? 1 : 0;
-      taken.push_back(std::move(run));
-    } else {
-      left.push_back(std::move(run));
-    }
-  }
-  unsettled_ = std::move(left);
+  const auto end = unsettled_.begin() + std::min(std::ssize(unsettled_), most_outcomes);
+  std::vector<TaskRunPtr> taken(std::move_iterator(unsettled_.begin()), std::move_iterator(end));
+  unsettled_.erase(unsettled_.begin(), end);
   return taken;
 }
 
@@ -321,12 +296,12 @@ TaskBoard::Alarms TaskBoard::ring(Clock::time_point now,
     if (waits) {
       if (const auto end = run->queued_at + longest_in_queue; end > now) {
         later(end);
-      } else if (run->dangerous() && running_ < concurrency_) {
+      } else if (run.get() == alone_ && running_ < concurrency_) {
         run->waited_enough = true;  // the others take long, and it cannot wait forever
         work_.notify_all();
       } else {
         unqueue(*run);
-        settle(run, {.kind = TaskOutcome::Kind::release});
+        give_back(run);
       }
     }
     // A handler that completes its task in its own transaction is only told: the transaction
@@ -339,6 +314,13 @@ TaskBoard::Alarms TaskBoard::ring(Clock::time_point now,
         if (works) settle(run, give_up(*run));
         alarms.due.push_back({run, StopReason::deadline});
       }
+    }
+  }
+  if (alone_ != nullptr && alone_->started_at) {
+    if (const auto end = *alone_->started_at + longest_alone; end > now) {
+      later(end);
+    } else {
+      alone_ = nullptr;
     }
   }
   next_alarm_ = alarms.next;
@@ -392,29 +374,43 @@ void TaskBoard::settle(const TaskRunPtr& run, TaskOutcome outcome) {
   if (unsettled_.empty()) unsettled_since_ = Clock::now();
   unsettled_.push_back(run);
   ++settling_;
-  if (unsettled_.size() == 1 || unsettled_.size() == most_outcomes) outcomes_.notify_all();
+  if (unsettled_.size() == 1 || std::ssize(unsettled_) == most_outcomes) outcomes_.notify_all();
+}
+
+void TaskBoard::queue(TaskRunPtr run) {
+  ++queued_;
+  auto& queue = run->started ? first_ : lanes_[run->lane].queued;
+  queue.push_back(std::move(run));
+}
+
+bool TaskBoard::may_start() const {
+  if (queued_ == 0) return false;
+  if (alone_ == nullptr) return true;
+  // It is the only one in the queue.
+  return runs_.size() == 1 || alone_->waited_enough;
+}
+
+TaskRunPtr TaskBoard::take_next() {
+  while (first_.empty() && lanes_[turn_ % lanes_.size()].queued.empty()) ++turn_;
+  auto& queue = first_.empty() ? lanes_[turn_++ % lanes_.size()].queued : first_;
+  TaskRunPtr run = std::move(queue.front());
+  queue.pop_front();
+  --queued_;
+  return run;
+}
+
+/// Gives back a task that was not started.
+void TaskBoard::give_back(const TaskRunPtr& run) {
+  settle(run, {.kind = TaskOutcome::Kind::release, .when = GivenBack::unstarted});
 }
 
 void TaskBoard::give_back_queued() {
-  for (Lane& lane : lanes_) {
-    for (const TaskRunPtr& run : std::exchange(lane.queued, {})) {
-      --queued_;
-      settle(run, {.kind = TaskOutcome::Kind::release});
-    }
-  }
-}
-
-/// A dangerous task starts when nothing else runs, or when it has waited for that long enough.
-bool TaskBoard::may_start_danger() const {
-  if (running_ == 0) return true;
-  return std::all_of(lanes_.begin(), lanes_.end(), [](const Lane& lane) {
-    return std::all_of(lane.queued.begin(), lane.queued.end(),
-                       [](const TaskRunPtr& run) { return run->waited_enough; });
-  });
+  while (queued_ > 0) give_back(take_next());
 }
 
 void TaskBoard::unqueue(const TaskRun& run) {
-  std::erase_if(lanes_[run.lane].queued, [&](const auto& other) { return other.get() == &run; });
+  const auto is_run = [&](const TaskRunPtr& other) { return other.get() == &run; };
+  std::erase_if(run.started ? first_ : lanes_[run.lane].queued, is_run);
   --queued_;
 }
 
@@ -433,7 +429,7 @@ void TaskBoard::forget_if_over(TaskRun& run) {
     room_.notify_all();
   }
   --lane.held;
-  if (run.dangerous()) --dangerous_;
+  if (&run == alone_) alone_ = nullptr;
   runs_.erase(&run);
 }
 
@@ -441,7 +437,7 @@ void TaskBoard::forget_if_over(TaskRun& run) {
 void TaskBoard::changed() {
   if (worth_a_lease()) room_.notify_all();
   if (nothing_under_way() && !unsettled_.empty()) outcomes_.notify_all();
-  if (dangerous_ > 0 && running_ == 0) work_.notify_all();
+  if (alone_ != nullptr && may_start()) work_.notify_all();
   if (closed_) watch_.notify_all();
 }
 

@@ -19,16 +19,22 @@ namespace leasehold::inline v0 {
 /// a worker goes through here. Calls no store. Thread-safe; only hand_over() can wait for a reply
 /// from a server.
 ///
-/// A task that crashes its process takes all other leases of that process with it, and each of
-/// their tasks counts a crash. If the same tasks were leased and run together again and again, all
-/// of them would end as dead. So a task whose lease has expired once (a suspect) is leased together
-/// with no more others than there are threads, and one whose leases have expired more often (a
-/// dangerous one) runs alone.
+/// A task that crashes its process takes all other leases of that process with it. Those that were
+/// leased as started count a crash, although they may be innocent. Two rules keep them from ending
+/// as dead:
+///
+/// 1. A task that was leased as started begins at once or is given back.
+/// 2. A dangerous task begins when the worker holds no other, and the worker leases none during the
+///    next seconds, because most crashes come at once. After that it works as usual beside the
+///    dangerous task, however long that takes.
 class TaskBoard {
  public:
   using Clock = TaskRun::Clock;
 
   TaskBoard(std::span<const TaskKind> kinds, std::size_t concurrency, std::size_t prefetch);
+
+  /// How long nothing is leased after the start of a dangerous task.
+  static constexpr std::chrono::milliseconds longest_alone{5'000};
 
   // For the thread that leases.
 
@@ -37,7 +43,8 @@ class TaskBoard {
     std::size_t room;
   };
   struct Room {
-    std::size_t places = 0;         ///< for tasks of all types
+    std::size_t places = 0;  ///< for tasks of all types
+    std::size_t idle = 0;    ///< threads that have nothing to do: the tasks that start at once
     std::vector<std::size_t> open;  ///< lanes without a limit of their own
     std::vector<Limited> limited;   ///< lanes that are below their limit
   };
@@ -128,10 +135,12 @@ class TaskBoard {
     std::size_t held = 0;  // leased, or in its handler
   };
 
-  enum class Caution { none, no_prefetch, one_by_one };
-  static Caution caution_about(std::span<const TaskRunPtr> runs);
   Load load_now() const LEASEHOLD_REQUIRES(mutex_) { return {running_, queued_, settling_}; }
-  bool may_start_danger() const LEASEHOLD_REQUIRES(mutex_);
+  std::size_t idle() const LEASEHOLD_REQUIRES(mutex_);
+  void queue(TaskRunPtr run) LEASEHOLD_REQUIRES(mutex_);
+  bool may_start() const LEASEHOLD_REQUIRES(mutex_);
+  TaskRunPtr take_next() LEASEHOLD_REQUIRES(mutex_);
+  void give_back(const TaskRunPtr& run) LEASEHOLD_REQUIRES(mutex_);
   void give_back_queued() LEASEHOLD_REQUIRES(mutex_);
   std::size_t prefetch_now() const LEASEHOLD_REQUIRES(mutex_);
   std::size_t places() const LEASEHOLD_REQUIRES(mutex_);
@@ -155,6 +164,7 @@ class TaskBoard {
   StoppableCondition leases_;
   StoppableCondition renewed_;
   StoppableCondition watch_;
+  std::deque<TaskRunPtr> first_ LEASEHOLD_GUARDED_BY(mutex_);  // queued, and leased as started
   std::vector<Lane> lanes_ LEASEHOLD_GUARDED_BY(mutex_);
   std::size_t turn_ LEASEHOLD_GUARDED_BY(mutex_) = 0;  // the lane whose turn it is
   std::unordered_map<const TaskRun*, TaskRunPtr> runs_ LEASEHOLD_GUARDED_BY(mutex_);
@@ -166,10 +176,12 @@ class TaskBoard {
   std::size_t running_ LEASEHOLD_GUARDED_BY(mutex_) = 0;   // threads in a handler
   std::size_t settling_ LEASEHOLD_GUARDED_BY(mutex_) = 0;  // unsettled, or taken to be written
   double mean_run_us_ LEASEHOLD_GUARDED_BY(mutex_) = -1;   // recently; below 0: not known yet
-  // As the tasks that were leased last demand.
-  Caution caution_ LEASEHOLD_GUARDED_BY(mutex_) = Caution::none;
-  std::size_t dangerous_ LEASEHOLD_GUARDED_BY(mutex_) = 0;  // tasks held
-  bool woken_ LEASEHOLD_GUARDED_BY(mutex_) = false;         // since the last rest
+  // A suspect was among the tasks leased last, and there may be more. They are leased as started,
+  // so nothing is leased ahead.
+  bool cautious_ LEASEHOLD_GUARDED_BY(mutex_) = false;
+  // The dangerous task that is to begin alone, or has begun less than `longest_alone` ago.
+  const TaskRun* alone_ LEASEHOLD_GUARDED_BY(mutex_) = nullptr;
+  bool woken_ LEASEHOLD_GUARDED_BY(mutex_) = false;  // since the last rest
   bool closed_ LEASEHOLD_GUARDED_BY(mutex_) = false;
   Clock::time_point next_alarm_ LEASEHOLD_GUARDED_BY(mutex_) = Clock::time_point::max();
   bool earlier_alarm_ LEASEHOLD_GUARDED_BY(mutex_) = false;

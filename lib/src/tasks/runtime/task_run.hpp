@@ -30,6 +30,7 @@ struct TaskOutcome {
   /// How long the task waits before it is due again. None: a failed task is not retried, and a
   /// released one keeps its place in the queue.
   std::optional<std::chrono::milliseconds> delay{};
+  GivenBack when = GivenBack::in_order;  ///< if it is released
 };
 
 /// A task in a worker, from its lease until the worker is done with it. Shared by the worker's
@@ -39,7 +40,8 @@ struct TaskRun : HeldLease {
           Clock::time_point trusted_until)
       : HeldLease(std::move(leased), LeaseStage::queued, trusted_until),
         kind(handled),
-        lane(in_lane) {}
+        lane(in_lane),
+        bytes(task.payload.size() + task.progress.size()) {}
 
   /// Asks the handler to stop, once. Must not be called under the board's mutex, because callbacks
   /// of the handler run here.
@@ -48,14 +50,12 @@ struct TaskRun : HeldLease {
     if (reason.compare_exchange_strong(expected, why)) stop.request_stop();
   }
 
-  /// A lease of this task has expired before: it may crash its worker, and with it all the tasks
-  /// that the worker holds.
-  bool suspect() const noexcept { return task.crash_count == 1; }
-  /// More than one lease has expired.
+  /// It has crashed its worker more than once, or another task has that ran beside it.
   bool dangerous() const noexcept { return task.crash_count > 1; }
 
   const TaskKind& kind;
-  const std::size_t lane;  // on the board
+  const std::size_t lane;   // on the board
+  const std::size_t bytes;  // of its payload and its progress when it was leased
   std::stop_source stop;
   std::atomic<StopReason> reason{StopReason::none};
   std::string result;  // belongs to the handler until it has returned, as `task.progress` does
@@ -64,11 +64,11 @@ struct TaskRun : HeldLease {
   // `in_doubt` belongs to the settler.
   bool lost = false;
   bool in_handler = false;
-  bool waited_enough = false;  // for being the only one that runs
+  bool waited_enough = false;  // for being the only task of the worker
   bool renewing = false;       // a statement that renews it is under way
   Clock::time_point granted;   // when we learned of the lease, or of its last renewal
   Clock::time_point queued_at;
-  Clock::time_point started_at;
+  std::optional<Clock::time_point> started_at;
   std::optional<Clock::time_point> deadline;  // of the handler
   std::chrono::microseconds run_time{0};      // 0 for a handler that returned too late
   TaskOutcome outcome;
