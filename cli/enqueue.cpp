@@ -3,13 +3,14 @@
 #include <filesystem>
 #include <fstream>
 #include <iostream>
-#include <iterator>
+#include <memory>
 
 #include "commands.hpp"
 #include "common/secrets.hpp"
 #include "flag_values.hpp"
 #include "leasehold/errors.hpp"
 #include "leasehold/task_queue.hpp"
+#include "support/json_depth.hpp"
 #include "text.hpp"
 
 namespace leasehold::cli {
@@ -20,6 +21,8 @@ using nlohmann::ordered_json;
 using namespace std::chrono_literals;
 
 constexpr std::size_t batch_size = 1'000;
+constexpr std::size_t batch_bytes = 8 * 1024 * 1024;  // of payloads; large tasks make small batches
+constexpr std::size_t longest_line = 8 * 1024 * 1024;  // a payload may be written with escapes
 constexpr int priority_limit = 1'000'000;
 constexpr int attempts_limit = 1'000'000;
 const std::vector<std::string> keys_of_a_line{"type",  "payload",      "priority",  "run_at",
@@ -45,6 +48,20 @@ std::ifstream open(const std::string& path) {
   return file;
 }
 
+/// Reads no more than a payload may have: the file may be a pipe that does not end.
+std::string read_payload(const std::string& path) {
+  const std::size_t most = TaskQueueOptions{}.largest_payload;
+  std::ifstream file = open(path);
+  std::string payload(most + 1, '\0');
+  file.read(payload.data(), static_cast<std::streamsize>(payload.size()));
+  payload.resize(static_cast<std::size_t>(file.gcount()));
+  if (payload.size() > most) {
+    throw InvalidArgument("payload must have at most " + std::to_string(most) +
+                          " bytes, and the file " + common::shown(path) + " has more");
+  }
+  return payload;
+}
+
 /// The task that the flags describe; with --from, the defaults of all lines.
 NewTask task_of(const EnqueueOptions& options) {
   if (!options.payload.empty() && !options.payload_file.empty()) {
@@ -54,8 +71,7 @@ NewTask task_of(const EnqueueOptions& options) {
   task.type = options.type;
   if (!options.payload.empty()) task.payload = options.payload;
   if (!options.payload_file.empty()) {
-    std::ifstream file = open(options.payload_file);
-    task.payload.assign(std::istreambuf_iterator<char>{file}, {});
+    task.payload = read_payload(options.payload_file);
   }
   if (!options.priority.empty()) {
     task.priority = static_cast<int>(
@@ -88,6 +104,12 @@ int number_in(const json& value, const std::string& key) {
 
 /// Reads one line of NDJSON; what it does not say comes from the defaults. Throws InvalidArgument.
 NewTask parse_line(const std::string& line, const NewTask& defaults) {
+  // Before the parser sees it: what is nested deeper would be copied and printed recursively.
+  const std::size_t depth = json_depth(line);
+  if (depth > deepest_json + 1) {  // the line is an object around the payload
+    throw InvalidArgument("a line must be nested at most " + std::to_string(deepest_json + 1) +
+                          " deep, got " + std::to_string(depth));
+  }
   // Ordered, so that a payload keeps the order of its members.
   const ordered_json object = ordered_json::parse(line, nullptr, false);
   if (!object.is_object()) {
@@ -115,17 +137,48 @@ NewTask parse_line(const std::string& line, const NewTask& defaults) {
   return task;
 }
 
+/// Reads lines of limited length: a pipe may send anything.
+class LineReader {
+ public:
+  explicit LineReader(std::istream& input) : input_(input) {}
+
+  enum class Result { line, too_long, end };
+
+  /// After `line`, it is in line().
+  Result next() {
+    // Room for one byte too many, and for the zero that getline() adds.
+    input_.getline(buffer_.get(), static_cast<std::streamsize>(longest_line + 2));
+    const auto got = static_cast<std::size_t>(input_.gcount());
+    if (input_.fail()) return got == 0 || input_.bad() ? Result::end : Result::too_long;
+    line_.assign(buffer_.get(), input_.eof() ? got : got - 1);  // without the line break
+    return Result::line;
+  }
+  const std::string& line() const { return line_; }
+
+ private:
+  std::istream& input_;
+  std::unique_ptr<char[]> buffer_ = std::make_unique_for_overwrite<char[]>(longest_line + 2);
+  std::string line_;
+};
+
 /// Calls `take(task, line number, bytes so far)` for every line that is not empty. Throws a Failure
 /// that names the line.
 template <typename Take>
 void each_task(std::istream& input, const std::string& name, const NewTask& defaults, Take take) {
-  std::string line;
+  LineReader reader(input);
   std::uint64_t bytes = 0;
-  for (std::uint64_t number = 1; std::getline(input, line); ++number) {
+  for (std::uint64_t number = 1;; ++number) {
+    const LineReader::Result result = reader.next();
+    if (result == LineReader::Result::end) break;
+    const std::string& line = reader.line();
     bytes += line.size() + 1;
-    if (line.find_first_not_of(" \t\r") == line.npos) continue;
     NewTask task;
     try {
+      if (result == LineReader::Result::too_long) {
+        throw InvalidArgument("a line must have at most " + std::to_string(longest_line) +
+                              " bytes, and this one has more");
+      }
+      if (line.find_first_not_of(" \t\r") == line.npos) continue;
       task = parse_line(line, defaults);
     } catch (const InvalidArgument& error) {
       throw Failure(ExitCode::misused, name + ":" + std::to_string(number) + ": " + error.what());
@@ -141,9 +194,10 @@ class Sender {
   explicit Sender(TaskQueue queue) : queue_(std::move(queue)) {}
 
   void add(NewTask task, std::uint64_t line) {
+    bytes_ += task.payload.size();
     batch_.push_back(std::move(task));
     last_line_ = line;
-    if (batch_.size() == batch_size) flush();
+    if (batch_.size() == batch_size || bytes_ >= batch_bytes) flush();
   }
 
   void flush() {
@@ -152,6 +206,7 @@ class Sender {
       ++(answer.outcome == Enqueued::Outcome::added ? added_ : existed_);
     }
     batch_.clear();
+    bytes_ = 0;
     sent_line_ = last_line_;
   }
 
@@ -164,6 +219,7 @@ class Sender {
  private:
   TaskQueue queue_;
   std::vector<NewTask> batch_;
+  std::size_t bytes_ = 0;  // of the batch's payloads
   std::uint64_t added_ = 0;
   std::uint64_t existed_ = 0;
   std::uint64_t last_line_ = 0;
@@ -276,7 +332,8 @@ void add_enqueue(Commands& commands) {
        .details =
            "Adds one task of a TYPE, or with --from one for each line of a file. A line is a JSON "
            "object with the keys type, payload, priority, run_at, delay, max_attempts and "
-           "unique_key; the flags are the defaults of all lines.\n\n"
+           "unique_key; the flags are the defaults of all lines. A line can be up to 8 MiB "
+           "long, a payload up to 1 MiB, and JSON can be nested up to 500 levels deep.\n\n"
            "A file with a bad line adds nothing. Standard input and other pipes are read as they "
            "arrive: the lines before a bad one are added, and the message says where to continue.",
        .examples = "leasehold enqueue mail --payload '{\"to\":7}'\n"

@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <deque>
 #include <iostream>
+#include <map>
 #include <optional>
 #include <random>
 #include <stop_token>
@@ -97,12 +98,17 @@ struct LoadReport {
   double p99_ms = 0;
   std::uint64_t not_acquired = 0;
   std::uint64_t lost = 0;
-  std::uint64_t errors = 0;
+  std::map<ExitCode, std::uint64_t> errors;  ///< calls that failed, by the kind of failure
   std::optional<Failure> last_failure;
   std::uint64_t two_holders = 0;
   std::uint64_t tokens_not_growing = 0;
 
   std::uint64_t violations() const { return two_holders + tokens_not_growing; }
+  std::uint64_t failed_calls() const {
+    std::uint64_t sum = 0;
+    for (const auto& [kind, number] : errors) sum += number;
+    return sum;
+  }
   std::string last_error() const { return last_failure ? last_failure->what() : ""; }
 };
 
@@ -177,10 +183,10 @@ class Load {
       try {
         acquire_and_release(client, chosen, samples_[index], stop);
       } catch (const Error& error) {
-        ++errors_;
         {
           const ThreadLock guard(mutex_);
           last_failure_ = as_failure(error);
+          ++errors_[last_failure_->code()];
         }
         sleep_for(100ms, stop);
       }
@@ -218,11 +224,40 @@ class Load {
   std::atomic<std::uint64_t> pairs_{0};
   std::atomic<std::uint64_t> refused_{0};
   std::atomic<std::uint64_t> lost_{0};
-  std::atomic<std::uint64_t> errors_{0};
   Violations violations_;
   ThreadMutex mutex_;
+  std::map<ExitCode, std::uint64_t> errors_ LEASEHOLD_GUARDED_BY(mutex_);
   std::optional<Failure> last_failure_ LEASEHOLD_GUARDED_BY(mutex_);
 };
+
+/// What kind of failure an exit code stands for.
+const char* kind_of(ExitCode code) {
+  switch (code) {
+    case ExitCode::unreachable:
+      return "unreachable";
+    case ExitCode::unknown:
+      return "outcome_unknown";
+    default:
+      return "refused";
+  }
+}
+
+std::map<std::string, std::uint64_t> errors_by_kind(const LoadReport& report) {
+  std::map<std::string, std::uint64_t> kinds;
+  for (const auto& [code, number] : report.errors) kinds[kind_of(code)] += number;
+  return kinds;
+}
+
+/// "160: 158 unreachable, 2 outcome_unknown; the last: …"
+std::string words_for_errors(const LoadReport& report) {
+  if (report.errors.empty()) return "0";
+  std::vector<std::string> kinds;
+  for (const auto& [kind, number] : errors_by_kind(report)) {
+    kinds.push_back(with_commas(number) + " " + kind);
+  }
+  return with_commas(report.failed_calls()) + ": " + joined(kinds, ", ") +
+         "; the last: " + report.last_error();
+}
 
 ordered_json as_json(const LoadReport& report, const LoadOptions& options) {
   return {{"clients", options.clients},
@@ -233,7 +268,8 @@ ordered_json as_json(const LoadReport& report, const LoadOptions& options) {
           {"acquire_ms", {{"p50", report.p50_ms}, {"p99", report.p99_ms}}},
           {"not_acquired", report.not_acquired},
           {"lost", report.lost},
-          {"errors", report.errors},
+          {"errors", report.failed_calls()},
+          {"errors_by_kind", errors_by_kind(report)},
           {"last_error", report.last_error()},
           {"two_holders", report.two_holders},
           {"tokens_not_growing", report.tokens_not_growing}};
@@ -257,8 +293,7 @@ Facts facts_of(const LoadReport& report, const LoadOptions& options) {
                            with_digits(report.p99_ms, 2) + " ms");
   facts.add("not acquired", with_commas(report.not_acquired));
   facts.add("lost", with_commas(report.lost));
-  facts.add("errors", with_commas(report.errors) +
-                          (report.errors == 0 ? "" : ", the last: " + report.last_error()));
+  facts.add("errors", words_for_errors(report));
   const Colour colour = report.violations() == 0 ? Colour::green : Colour::red;
   facts.add("two holders", {with_commas(report.two_holders), colour});
   facts.add("tokens not growing", {with_commas(report.tokens_not_growing), colour});
@@ -297,6 +332,12 @@ ExitCode run_load(Session& session, const LoadFlags& flags) {
     throw Failure(ExitCode::failed, "the locks broke a guarantee: see the last two numbers");
   }
   if (report.pairs == 0 && report.last_failure) throw *report.last_failure;
+  if (report.last_failure) {
+    throw Failure(
+        ExitCode::failed,
+        with_commas(report.failed_calls()) + " calls failed, the last with: " + report.last_error(),
+        "No guarantee was broken, but the store did not always answer");
+  }
   return ExitCode::done;
 }
 
@@ -312,7 +353,9 @@ void add_load(Commands& commands) {
            "Clients acquire and release locks as fast as they can, while it is checked that no two "
            "of them trust the same lock and that its tokens strictly increase. Prints the pairs of "
            "acquire and release per second and the time to acquire. The exit code is 1 if a "
-           "guarantee was broken. The locks have names of their own, so that they disturb others "
+           "guarantee was broken or if calls failed, and 4 or 5 if no call succeeded; the report "
+           "says how many calls failed in which way. The locks have names of their own, so that "
+           "they disturb others "
            "only by the load.",
        .examples = "leasehold load --redis redis://127.0.0.1:6379 --clients 16 --duration 30s\n"
                    "leasehold load --clients 64 --locks 1000 --shared --json"},

@@ -1,6 +1,7 @@
 #include "records.hpp"
 
 #include "common/iso_time.hpp"
+#include "support/json_depth.hpp"
 #include "text.hpp"
 
 namespace leasehold::cli {
@@ -11,6 +12,8 @@ using nlohmann::ordered_json;
 
 ordered_json json_or_null(const std::optional<std::string>& text) {
   if (!text || text->empty()) return nullptr;
+  // Other programs can write to the store too, and JSON is copied and printed recursively.
+  if (json_depth(*text) > deepest_json) return *text;
   ordered_json parsed = ordered_json::parse(*text, nullptr, false);
   return parsed.is_discarded() ? ordered_json(*text) : parsed;
 }

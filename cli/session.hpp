@@ -22,4 +22,16 @@ struct Session {
   static void print_version(bool json);
 };
 
+/// Writes an array to standard output, one element after the other. The result is what
+/// Session::print() would write.
+class JsonArrayPrinter {
+ public:
+  void add(const nlohmann::ordered_json& element);
+  /// Closes the array.
+  void end() const;
+
+ private:
+  bool empty_ = true;
+};
+
 }  // namespace leasehold::cli

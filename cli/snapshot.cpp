@@ -3,13 +3,18 @@
 #include <algorithm>
 
 #include "leasehold/errors.hpp"
+#include "task_pages.hpp"
 
 namespace leasehold::cli {
 namespace {
 
 using std::chrono::system_clock;
 
-constexpr std::size_t lease_page = 10'000;
+/// What has to be remembered of a lease.
+struct LeaseSeen {
+  WorkerSeen* worker;
+  std::optional<system_clock::time_point> expiry;
+};
 
 LocksSeen look_at(LockClient& client) {
   LocksSeen seen;
@@ -24,29 +29,30 @@ LocksSeen look_at(LockClient& client) {
 
 TasksSeen look_at(TaskQueue& queue) {
   TasksSeen seen{.counts = queue.counts(), .health = queue.health()};
-  std::vector<TaskRecord> leased;
-  TaskFilter filter{.state = TaskState::leased, .limit = lease_page};
-  while (true) {
-    const auto page = queue.list(filter);
-    leased.insert(leased.end(), page.begin(), page.end());
-    if (page.size() < lease_page) break;
-    seen.leases_cut_off = leased.size() >= TasksSeen::most_leases;
-    if (seen.leases_cut_off) break;
-    filter.after = page.back().id;
-  }
+  const bool any_leases = std::ranges::any_of(
+      seen.counts, [](const TaskCount& count) { return count.state == TaskState::leased; });
+  if (!any_leases) return seen;
+  std::vector<LeaseSeen> leases;
+  // Only a list says who the workers are.
+  visit_tasks_without_payloads(queue, {.state = TaskState::leased, .limit = TasksSeen::most_leases},
+                               [&](const TaskRecord& task) {
+                                 WorkerSeen& worker =
+                                     seen.workers[task.leased_by];  // a map does not move it
+                                 ++worker.leases;
+                                 leases.push_back({&worker, task.lease_expiry});
+                               });
+  seen.leases_cut_off = leases.size() == TasksSeen::most_leases;
   // Only the database's clock decides. Its time now is the end of the first lease to expire plus
   // that lease's age, which the database has computed.
   std::optional<system_clock::time_point> now;
-  for (const TaskRecord& task : leased) {
-    if (!seen.health.oldest_expired || !task.lease_expiry) continue;
-    const auto reading = *task.lease_expiry + *seen.health.oldest_expired;
+  for (const LeaseSeen& lease : leases) {
+    if (!seen.health.oldest_expired || !lease.expiry) continue;
+    const auto reading = *lease.expiry + *seen.health.oldest_expired;
     now = now ? std::min(*now, reading) : reading;
   }
-  for (const TaskRecord& task : leased) {
-    WorkerSeen& worker = seen.workers[task.leased_by];
-    ++worker.leases;
-    if (now && task.lease_expiry && *task.lease_expiry <= *now) {
-      ++worker.expired;
+  for (const LeaseSeen& lease : leases) {
+    if (now && lease.expiry && *lease.expiry <= *now) {
+      ++lease.worker->expired;
       ++seen.expired_leases;
     }
   }

@@ -4,6 +4,7 @@
 #include "commands.hpp"
 #include "leasehold/errors.hpp"
 #include "leasehold/task_queue.hpp"
+#include "task_pages.hpp"
 #include "task_values.hpp"
 #include "text.hpp"
 
@@ -14,7 +15,6 @@ using nlohmann::ordered_json;
 
 constexpr TaskState states_to_retry[] = {TaskState::dead, TaskState::cancelled};
 constexpr TaskState states_to_cancel[] = {TaskState::pending, TaskState::leased};
-constexpr std::size_t page = 1'000;
 
 /// Which tasks to change: by their ids, or all of a state and type.
 struct Selection {
@@ -114,14 +114,9 @@ void each_selected(TaskQueue& queue, const Selection& selection, TaskState state
     for (const std::string& id : selection.ids) visit(parse_id(id));
     return;
   }
-  TaskFilter filter{.state = state, .limit = page};
+  TaskFilter filter{.state = state, .limit = all_tasks};
   if (!selection.type.empty()) filter.type = selection.type;
-  while (true) {
-    const auto tasks = queue.list(filter);
-    for (const TaskRecord& task : tasks) visit(task.id);
-    if (tasks.size() < page) return;
-    filter.after = tasks.back().id;
-  }
+  visit_tasks_without_payloads(queue, filter, [&](const TaskRecord& task) { visit(task.id); });
 }
 
 /// Calls `change(id, changes)` for each selected task and prints the outcomes, even if an error

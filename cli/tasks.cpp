@@ -9,6 +9,7 @@
 #include "flag_values.hpp"
 #include "leasehold/task_queue.hpp"
 #include "records.hpp"
+#include "task_pages.hpp"
 #include "text.hpp"
 
 namespace leasehold::cli {
@@ -44,42 +45,53 @@ TaskFilter filter_of(const ListOptions& options) {
   return filter;
 }
 
-Table table_of(const std::vector<TaskRecord>& tasks) {
-  Table table({{"ID", Column::Align::right},
-               {"TYPE"},
-               {"STATE"},
-               {"PRIO", Column::Align::right},
-               {"TRIES", Column::Align::right},
-               {"CREATED", Column::Align::right},
-               {"WORKER"},
-               {"LAST ERROR"}});
-  for (const TaskRecord& task : tasks) {
-    table.add({std::to_string(task.id.value),
-               task.type,
-               {to_string(task.state), colour_of(task.state)},
-               std::to_string(task.priority),
-               std::to_string(task.attempts) + "/" + std::to_string(task.max_attempts),
-               ago(task.created_at),
-               task.state == TaskState::leased ? task.leased_by : "",
-               {task.last_error, Colour::red}});
-  }
-  return table;
+Table empty_table() {
+  return Table({{"ID", Column::Align::right},
+                {"TYPE"},
+                {"STATE"},
+                {"PRIO", Column::Align::right},
+                {"TRIES", Column::Align::right},
+                {"CREATED", Column::Align::right},
+                {"WORKER"},
+                {"LAST ERROR"}});
+}
+
+void add_row(Table& table, const TaskRecord& task) {
+  table.add({std::to_string(task.id.value),
+             task.type,
+             {to_string(task.state), colour_of(task.state)},
+             std::to_string(task.priority),
+             std::to_string(task.attempts) + "/" + std::to_string(task.max_attempts),
+             ago(task.created_at),
+             task.state == TaskState::leased ? task.leased_by : "",
+             {task.last_error, Colour::red}});
+}
+
+ExitCode list_as_json(TaskQueue& queue, const TaskFilter& filter) {
+  JsonArrayPrinter array;
+  visit_tasks(queue, filter, [&](const TaskRecord& task) { array.add(as_json(task)); });
+  array.end();
+  return ExitCode::done;
 }
 
 ExitCode list(Session& session, const ListOptions& options) {
   const TaskFilter filter = filter_of(options);
-  const std::vector<TaskRecord> tasks = session.stores.tasks().list(filter);
-  if (session.json) {
-    Session::print(as_json_array(tasks));
-    return ExitCode::done;
-  }
-  if (tasks.empty()) {
+  TaskQueue queue = session.stores.tasks();
+  if (session.json) return list_as_json(queue, filter);
+  Table table = empty_table();
+  TaskId last;
+  const std::size_t number =
+      visit_tasks_without_payloads(queue, filter, [&](const TaskRecord& task) {
+        add_row(table, task);
+        last = task.id;
+      });
+  if (number == 0) {
     std::cerr << "no such tasks\n";
     return ExitCode::done;
   }
-  std::cout << table_of(tasks).render(session.terminal);
-  if (tasks.size() == filter.limit) {
-    std::cerr << "there may be more: add --after " << tasks.back().id << "\n";
+  std::cout << table.render(session.terminal);
+  if (number == filter.limit) {
+    std::cerr << "there may be more: add --after " << last << "\n";
   }
   return ExitCode::done;
 }
@@ -127,7 +139,9 @@ void add_list(Commands& commands, CLI::App& tasks) {
       commands.add(tasks,
                    {.name = "list",
                     .summary = "List tasks in order of id",
-                    .details = "",
+                    .details = "With --json the array is written while the tasks are read, so that "
+                               "a long list needs little memory. If the store fails in the middle, "
+                               "the array is not closed and the exit code is not 0.",
                     .examples = "leasehold tasks list --state dead --type mail\n"
                                 "leasehold tasks list --worker runner_1_a_7 --state leased\n"
                                 "leasehold tasks list --after 5000 --limit 1000 --json"},

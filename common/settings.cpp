@@ -113,7 +113,9 @@ std::vector<Setting> make_settings() {
       of_daemon({"log-format", "text", "FORMAT", "text, or json for one object a line"},
                 parsed(&Config::log_format, parse_log_format)),
       of_daemon(
-          {"log-level", "info", "LEVEL", "Lowest level that is logged: debug, info, warn or error"},
+          {"log-level", "info", "LEVEL",
+           "Lowest level that is logged: debug, info, warn or error; debug adds rounds, settings "
+           "and HTTP requests"},
           parsed(&Config::log_level, parse_log_level)),
       of_daemon({"shutdown-timeout", "10s", "TIME",
                  "How long the rounds under way may take to end after SIGTERM"},

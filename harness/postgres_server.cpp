@@ -172,14 +172,34 @@ PostgresServer::~PostgresServer() {
   }
 }
 
-void PostgresServer::initialise() {
-  const Finished initdb = run({
-      .argv = {(bindir() / "initdb").string(), "--pgdata=" + data_dir().string(), "--auth=trust",
-               "--username=postgres", "--encoding=UTF8", "--no-locale", "--no-sync"},
+void PostgresServer::make_data() const {
+  std::vector<std::string> argv{(bindir() / "initdb").string(),
+                                "--pgdata=" + data_dir().string(),
+                                "--auth=trust",
+                                "--username=postgres",
+                                "--encoding=UTF8",
+                                "--no-locale",
+                                "--no-sync"};
+  if (!options_.standby_of.empty()) {
+    argv = {(bindir() / "pg_basebackup").string(),
+            "--pgdata=" + data_dir().string(),
+            "--dbname=" + options_.standby_of,
+            "--write-recovery-conf",
+            "--checkpoint=fast",
+            "--wal-method=stream",
+            "--no-sync"};
+  }
+  const Finished made = run({
+      .argv = argv,
       .working_dir = dir_.path(),
       .run_as = unprivileged_user(),
   });
-  if (!initdb.status.success()) throw std::runtime_error("initdb: " + initdb.output);
+  if (!made.status.success()) throw std::runtime_error(argv.front() + ": " + made.output);
+}
+
+void PostgresServer::initialise() {
+  make_data();
+  // A standby has a copy of the primary's file; later lines win.
   std::ofstream config(data_dir() / "postgresql.conf", std::ios::app);
   config << "listen_addresses = '127.0.0.1'\n"
          << "port = " << port() << "\n"
@@ -292,7 +312,9 @@ void PostgresServer::wait_until_ready() {
     std::string eighth;
     std::getline(file, first);
     for (int line = 2; line <= 8; ++line) std::getline(file, eighth);
-    if (first == std::to_string(pid()) && eighth.starts_with("ready")) return;
+    if (first == std::to_string(pid()) &&
+        (eighth.starts_with("ready") || eighth.starts_with("standby")))
+      return;
     std::this_thread::sleep_for(milliseconds{5});
   }
   process_.reset();

@@ -48,6 +48,8 @@ struct PostgresServerOptions {
   Durability durability = Durability::off;
   int max_connections = 200;
   std::vector<std::string> config_lines;  ///< lines of postgresql.conf
+  /// The URI of a primary: this server begins as a copy of it, and is its streaming standby.
+  std::string standby_of;
 };
 
 /// A private PostgreSQL with a superuser `postgres` and no password, on a loopback port and a unix
@@ -80,6 +82,7 @@ class PostgresServer : public PostgresEndpoint {
  private:
   PostgresServer(FreePort port, PostgresServerOptions options);
   void initialise();
+  void make_data() const;
   void wait_until_ready();
   void remove_traces() const;
   std::vector<pid_t> backends() const;

@@ -149,18 +149,19 @@ void check_distinct(const std::vector<QueueConfig>& queues) {
   }
 }
 
-/// Not an error: Kubernetes sets such variables for a service with the name leasehold.
+/// Variables that begin with LEASEHOLD_ and mean nothing. Not an error: Kubernetes sets such
+/// variables for a service with the name leasehold.
 std::vector<std::string> unknown_variables(const Environment& environment) {
-  std::vector<std::string> warnings;
+  std::vector<std::string> names;
   for (const auto& entry : environment) {
     const std::string& name = entry.first;
     const bool known = name == config_variable || name == queues_variable ||
                        std::ranges::any_of(common::settings(), [&](const Setting& setting) {
                          return common::environment_variable(setting.key) == name;
                        });
-    if (!known) warnings.push_back("environment variable ignored variable=" + name);
+    if (!known) names.push_back(name);
   }
-  return warnings;
+  return names;
 }
 
 }  // namespace
@@ -169,7 +170,7 @@ LoadedConfig load_config(const CommandLine& command_line, const Environment& env
   const Layer values = all_layers(command_line, environment);
   LoadedConfig loaded;
   Config& config = loaded.config;
-  loaded.warnings = unknown_variables(environment);
+  loaded.unknown_variables = unknown_variables(environment);
   for (const Setting& setting : common::settings()) {
     if (setting.scope != Setting::Scope::daemon) continue;
     const Written& value = values.general.at(std::string(setting.key));

@@ -12,8 +12,8 @@ namespace leasehold::worker {
 /// A configuration, and how it came about.
 struct LoadedConfig {
   common::Config config;
-  std::string description;            ///< as a config file, with the source of each value
-  std::vector<std::string> warnings;  ///< what is odd, but not an error
+  std::string description;                     ///< as a config file, with the source of each value
+  std::vector<std::string> unknown_variables;  ///< of the environment; odd, but not an error
 };
 
 /// Combines all sources. Flags take precedence over the environment, the environment over the

@@ -2,10 +2,16 @@
 
 #include <algorithm>
 
+#include "support/duration_text.hpp"
+#include "support/log_event.hpp"
+
 namespace leasehold::worker {
 
+using std::chrono::milliseconds;
+
 Daemon::Daemon(common::Config config, Log& log) : log_(log) {
-  if (config.listen) http_ = std::make_unique<HttpServer>(*config.listen, status_);
+  if (config.listen)
+    http_ = std::make_unique<HttpServer>(*config.listen, status_, log_.for_queue(""));
   start(config);
   config_ = std::move(config);
 }
@@ -13,7 +19,9 @@ Daemon::Daemon(common::Config config, Log& log) : log_(log) {
 void Daemon::reload(common::Config config) {
   std::unique_ptr<HttpServer> http;
   const bool same_address = config.listen == config_.listen;
-  if (!same_address && config.listen) http = std::make_unique<HttpServer>(*config.listen, status_);
+  if (!same_address && config.listen) {
+    http = std::make_unique<HttpServer>(*config.listen, status_, log_.for_queue(""));
+  }
   start(config);
   if (!same_address) {
     if (http_) {
@@ -75,6 +83,37 @@ void Daemon::forget_finished() {
   std::erase_if(old_runners_, [](const auto& runner) { return runner->finished(); });
   std::erase_if(old_lock_scans_, [](const auto& scan) { return scan->finished(); });
   std::erase_if(old_http_, [](const auto& http) { return http->finished(); });
+}
+
+void Daemon::log_settings() const {
+  log_debug(*log_, "settings of the daemon",
+            {{"listen", address()},
+             {"log_format", config_.log_format == common::LogFormat::json ? "json" : "text"},
+             {"shutdown_timeout_ms", config_.shutdown_timeout.count()}});
+  if (lock_scan_) {
+    log_debug(*log_, "settings of the lock scan",
+              {{"where", lock_scan_->status()->state().where},
+               {"lock_scan_interval_ms", config_.lock_scan_interval.count()}});
+  }
+  const auto or_word = [](const std::optional<milliseconds>& time, const char* word) {
+    return time ? duration_text(*time) : word;
+  };
+  for (const common::QueueConfig& queue : config_.queues) {
+    log_debug(*log_.for_queue(queue.name), "settings of a queue",
+              {{"where", queue.where},
+               {"schema", queue.schema},
+               {"round_interval_ms", queue.round_interval.count()},
+               {"max_crashes", queue.max_crashes},
+               {"retain_completed", or_word(queue.retain_completed, "forever")},
+               {"retain_cancelled", or_word(queue.retain_cancelled, "forever")},
+               {"retain_dead", or_word(queue.retain_dead, "forever")},
+               {"long_transaction_ms", queue.long_transaction.count()},
+               {"count_limit", queue.count_limit},
+               {"max_types", queue.max_types},
+               {"connect_timeout_ms", queue.connect_timeout.count()},
+               {"command_timeout_ms", queue.command_timeout.count()},
+               {"max_round_age", or_word(queue.max_round_age, "auto")}});
+  }
 }
 
 void Daemon::request_stop() {

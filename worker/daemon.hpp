@@ -30,6 +30,9 @@ class Daemon {
   void request_stop();
   bool finished() const;
 
+  /// Logs the settings in effect, on the level debug.
+  void log_settings() const;
+
   const common::Config& config() const { return config_; }
   /// The address of the endpoints; "off" if there are none.
   std::string address() const { return http_ ? http_->address() : "off"; }

@@ -4,13 +4,17 @@
 
 #include <array>
 #include <cerrno>
+#include <chrono>
 #include <deque>
+#include <optional>
 #include <stdexcept>
 #include <system_error>
+#include <utility>
 #include <vector>
 
 #include "metrics.hpp"
 #include "status_page.hpp"
+#include "support/log_event.hpp"
 #include "support/thread_safety.hpp"
 
 namespace leasehold::worker {
@@ -75,9 +79,25 @@ bool is_known(const std::string& path) {
   return std::ranges::any_of(paths, [&](const char* known) { return path == known; });
 }
 
+/// When the request that this thread answers had been read. Not set if it was none.
+thread_local std::optional<std::chrono::steady_clock::time_point> request_began;
+
+/// The path without the query, which nobody here reads: it may contain anything.
+void log_request(spdlog::logger& log, const httplib::Request& request,
+                 const httplib::Response& response) {
+  const auto now = std::chrono::steady_clock::now();
+  const auto took = now - std::exchange(request_began, std::nullopt).value_or(now);
+  log_debug(log, "http request",
+            {{"method", request.method},
+             {"path", request.path},
+             {"status", response.status},
+             {"took_us", std::chrono::duration_cast<std::chrono::microseconds>(took).count()}});
+}
+
 /// Answers requests that are not a GET or HEAD of a known path.
 httplib::Server::HandlerResponse turn_away(const httplib::Request& request,
                                            httplib::Response& response) {
+  request_began = std::chrono::steady_clock::now();
   using Answer = httplib::Server::HandlerResponse;
   if (!is_known(request.path)) {
     response.status = 404;
@@ -95,8 +115,9 @@ httplib::Server::HandlerResponse turn_away(const httplib::Request& request,
 
 }  // namespace
 
-HttpServer::HttpServer(const common::Listen& where, const DaemonStatus& status)
-    : wanted_(where), server_(std::make_unique<httplib::Server>()) {
+HttpServer::HttpServer(const common::Listen& where, const DaemonStatus& status,
+                       std::shared_ptr<spdlog::logger> log)
+    : wanted_(where), log_(std::move(log)), server_(std::make_unique<httplib::Server>()) {
   server_->new_task_queue = [] { return new BoundedThreads; };  // the server deletes it
   // Not SO_REUSEPORT, the library's default: it would let two daemons share a port unnoticed.
   server_->set_socket_options([](int socket) {
@@ -144,6 +165,9 @@ void HttpServer::request_stop() { server_->stop(); }
 
 void HttpServer::route(const DaemonStatus& status) {
   server_->set_pre_routing_handler(turn_away);
+  server_->set_logger([this](const httplib::Request& request, const httplib::Response& response) {
+    log_request(*log_, request, response);
+  });
   server_->Get("/metrics", [&status](const auto&, httplib::Response& response) {
     response.set_content(render_metrics(status), "text/plain; version=0.0.4; charset=utf-8");
   });

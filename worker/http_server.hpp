@@ -1,5 +1,7 @@
 #pragma once
 
+#include <spdlog/logger.h>
+
 #include <atomic>
 #include <memory>
 #include <string>
@@ -18,8 +20,10 @@ namespace leasehold::worker {
 /// so they answer even if all servers hang.
 class HttpServer {
  public:
-  /// Listens once it returns. Throws std::runtime_error if it cannot.
-  HttpServer(const common::Listen& where, const DaemonStatus& status);
+  /// Listens once it returns. Logs each request, on the level debug. Throws std::runtime_error if
+  /// it cannot.
+  HttpServer(const common::Listen& where, const DaemonStatus& status,
+             std::shared_ptr<spdlog::logger> log);
   ~HttpServer();
   HttpServer(const HttpServer&) = delete;
   HttpServer& operator=(const HttpServer&) = delete;
@@ -36,6 +40,7 @@ class HttpServer {
   void bind();
 
   const common::Listen wanted_;
+  const std::shared_ptr<spdlog::logger> log_;
   int port_ = 0;
   std::unique_ptr<httplib::Server> server_;
   std::atomic<bool> finished_{false};

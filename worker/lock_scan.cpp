@@ -1,6 +1,7 @@
 #include "lock_scan.hpp"
 
 #include "leasehold/redis_link.hpp"
+#include "support/log_event.hpp"
 #include "support/sleep.hpp"
 
 namespace leasehold::worker {
@@ -41,6 +42,8 @@ void LockScan::scan(const std::stop_token& stop) {
     if (stop.stop_requested()) return;
     const auto time = std::chrono::duration_cast<milliseconds>(steady_clock::now() - began);
     status_->scan_completed(held, stale, time);
+    log_debug(*log_, "lock scan ended",
+              {{"took_ms", time.count()}, {"held", held}, {"stale", stale}});
     outage_.over(*log_);
   } catch (const std::exception& error) {
     outage_.failed(*log_, error, status_->scan_failed(error.what()));

@@ -36,7 +36,9 @@ class LockScan {
   const std::shared_ptr<spdlog::logger> log_;
   const std::shared_ptr<RedisStatus> status_;
   LockClient client_;
-  Outage outage_{"lock scan"};
+  Outage outage_{{.failed = "lock scan failed, will keep trying",
+                  .fails_still = "lock scan fails still",
+                  .works_again = "lock scan works again"}};
   std::atomic<bool> finished_{false};
   std::jthread thread_;  // last: it uses everything above
 };

@@ -10,9 +10,10 @@
 
 namespace leasehold::worker {
 
-/// One event a line: time, level, message, and then key=value pairs. Everything is logged as text,
-/// also by the library; in JSON the pairs become members of the object. The name of a logger is the
-/// queue that its events are about.
+/// One event a line: time, level, message, and then key=value pairs. Everything arrives as text in
+/// the form of support/log_line.hpp, also from the library. That form can be read back without
+/// loss, so that in JSON the pairs become members of the object. The name of a logger is the queue
+/// that its events are about.
 class LineFormatter final : public spdlog::formatter {
  public:
   explicit LineFormatter(common::LogFormat format) : format_(format) {}

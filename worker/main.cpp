@@ -10,6 +10,7 @@
 #include "daemon.hpp"
 #include "leasehold/errors.hpp"
 #include "leasehold/version.hpp"
+#include "support/log_event.hpp"
 
 namespace leasehold::worker {
 namespace {
@@ -35,11 +36,12 @@ void reload(Daemon& daemon, const CommandLine& command_line, const common::Envir
             const Log& log) {
   try {
     daemon.reload(load_config(command_line, environment).config);
-    log->info("configuration reloaded listen={} queues={}", daemon.address(),
-              daemon.config().queues.size());
+    log_info(*log, "configuration reloaded",
+             {{"listen", daemon.address()}, {"queues", daemon.config().queues.size()}});
+    daemon.log_settings();
   } catch (const std::exception& error) {
     daemon.reload_refused();
-    log->error("configuration refused, the old one stays error=\"{}\"", error.what());
+    log_error(*log, "configuration refused, the old one stays", {{"error", error.what()}});
   }
 }
 
@@ -52,26 +54,28 @@ bool stop(Daemon& daemon, const common::Signals& signals, const Log& log) {
     const bool again = signal != 0 && signal != SIGHUP;  // a reload makes no sense any more
     if (!again && steady_clock::now() < deadline) continue;
     // Nothing is left half done: each statement is a transaction.
-    log->warn("stopped before the rounds under way had ended reason={}",
-              again ? "second_signal" : "shutdown_timeout");
+    log_warn(*log, "stopped before the rounds under way had ended",
+             {{"reason", again ? "second_signal" : "shutdown_timeout"}});
     return false;
   }
-  log->info("stopped");
+  log_info(*log, "stopped");
   return true;
 }
 
 ExitCode run(const CommandLine& command_line, const common::Environment& environment,
              const common::Config& config, Log& log, const common::Signals& signals) {
   Daemon daemon(config, log);
-  log->info("leaseholdd ready version={} listen={} queues={}", version(), daemon.address(),
-            config.queues.size());
+  log_info(
+      *log, "leaseholdd ready",
+      {{"version", version()}, {"listen", daemon.address()}, {"queues", config.queues.size()}});
+  daemon.log_settings();
   while (true) {
     const int signal = signals.wait();
     if (signal == SIGHUP) {
       reload(daemon, command_line, environment, log);
       continue;
     }
-    log->info("stopping signal={}", signal == SIGTERM ? "SIGTERM" : "SIGINT");
+    log_info(*log, "stopping", {{"signal", signal == SIGTERM ? "SIGTERM" : "SIGINT"}});
     // _Exit, because the destructors would wait for a server that hangs.
     if (!stop(daemon, signals, log)) std::_Exit(static_cast<int>(ExitCode::done));
     return ExitCode::done;
@@ -93,13 +97,15 @@ ExitCode main_program(int argc, char** argv) {
     }
     ::setenv("PGAPPNAME", "leaseholdd", 0);  // shown in pg_stat_activity
     Log log(loaded.config.log_format, loaded.config.log_level);
-    for (const std::string& warning : loaded.warnings) log->warn(warning);
+    for (const std::string& name : loaded.unknown_variables) {
+      log_warn(*log, "environment variable ignored", {{"variable", name}});
+    }
     if (command_line.action == CommandLine::Action::once) return run_once(loaded.config, log);
     const common::Signals signals;
     try {
       return run(command_line, environment, loaded.config, log, signals);
     } catch (const std::exception& error) {
-      log->error("leaseholdd failed error=\"{}\"", error.what());
+      log_error(*log, "leaseholdd failed", {{"error", error.what()}});
       return ExitCode::failed;
     }
   } catch (const InvalidArgument& error) {

@@ -1,4 +1,5 @@
 #include "outage.hpp"
+#include "support/log_event.hpp"
 
 namespace leasehold::worker {
 
@@ -25,17 +26,20 @@ std::string Outage::hint_for(const std::exception& error) {
 
 void Outage::failed(spdlog::logger& log, const std::exception& error, const Problem& problem) {
   std::string hint = hint_for(error);
-  if (since_ && hint == hint_) return;
+  if (since_ && hint == hint_) {
+    log_debug(log, events_.fails_still, {{"error", problem.error}});
+    return;
+  }
   since_ = problem.since;
   hint_ = std::move(hint);
-  log.warn("{} failed, will keep trying error=\"{}\" hint=\"{}\"", what_, problem.error, hint_);
+  log_warn(log, events_.failed, {{"error", problem.error}, {"hint", hint_}});
 }
 
 void Outage::over(spdlog::logger& log) {
   if (!since_) return;
   const auto time = std::chrono::steady_clock::now() - since_->steady;
-  log.info("{} works again failing_for_ms={}", what_,
-           std::chrono::duration_cast<std::chrono::milliseconds>(time).count());
+  const auto ms = std::chrono::duration_cast<std::chrono::milliseconds>(time);
+  log_info(log, events_.works_again, {{"failing_for_ms", ms.count()}});
   since_.reset();
 }
 

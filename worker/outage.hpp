@@ -7,6 +7,7 @@
 
 #include "leasehold/errors.hpp"
 #include "status.hpp"
+#include "support/log_line.hpp"
 
 namespace leasehold::worker {
 
@@ -14,7 +15,14 @@ namespace leasehold::worker {
 /// however often it is tried in between. For one thread.
 class Outage {
  public:
-  explicit Outage(const char* what) : what_(what) {}
+  /// What is logged.
+  struct Events {
+    EventName failed;
+    EventName fails_still;  ///< each time, on the level debug
+    EventName works_again;
+  };
+
+  explicit Outage(Events events) : events_(events) {}
 
   void failed(spdlog::logger& log, const std::exception& error, const Problem& problem);
   void over(spdlog::logger& log);
@@ -23,7 +31,7 @@ class Outage {
   /// What to do about an error. Errors with the same hint have the same reason.
   static std::string hint_for(const std::exception& error);
 
-  const char* what_;
+  const Events events_;
   std::optional<Timestamp> since_;
   std::string hint_;
 };

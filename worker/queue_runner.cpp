@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "support/log_event.hpp"
 #include "support/random.hpp"
 #include "support/sleep.hpp"
 
@@ -62,13 +63,16 @@ bool run_one_round(const common::QueueConfig& config, std::shared_ptr<spdlog::lo
   try {
     round.run();
   } catch (const std::exception& error) {
-    Outage("round").failed(*log, error, status->round_failed(round.describe(error)));
+    Outage(round_outage).failed(*log, error, status->round_failed(round.describe(error)));
     return false;
   }
   const QueueState state = status->state();
-  log->info("round done requeued={} dead={} removed={}", state.requeued, state.dead,
-            state.removed.at(TaskState::completed) + state.removed.at(TaskState::cancelled) +
-                state.removed.at(TaskState::dead));
+  log_info(
+      *log, "round done",
+      {{"requeued", state.requeued},
+       {"dead", state.dead},
+       {"removed", state.removed.at(TaskState::completed) + state.removed.at(TaskState::cancelled) +
+                       state.removed.at(TaskState::dead)}});
   return true;
 }
 

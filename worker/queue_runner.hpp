@@ -12,6 +12,10 @@
 
 namespace leasehold::worker {
 
+inline constexpr Outage::Events round_outage{.failed = "round failed, will keep trying",
+                                             .fails_still = "round fails still",
+                                             .works_again = "round works again"};
+
 /// Runs the rounds of one queue on a thread of its own, so that a server that hangs delays no other
 /// queue. The destructor waits for the end of the round.
 class QueueRunner {
@@ -36,7 +40,7 @@ class QueueRunner {
   const std::shared_ptr<spdlog::logger> log_;
   std::optional<Round> round_;  // until the thread ends
   Backoff backoff_;
-  Outage outage_{"round"};
+  Outage outage_{round_outage};
   std::atomic<bool> finished_{false};
   std::jthread thread_;  // last, because it uses everything above
 };

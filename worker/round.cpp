@@ -1,4 +1,5 @@
 #include "round.hpp"
+#include "support/log_event.hpp"
 
 #include <fmt/format.h>
 
@@ -24,6 +25,10 @@ TaskQueueOptions options_for(const common::QueueConfig& config,
   };
 }
 
+milliseconds::rep milliseconds_since(SteadyTime began) {
+  return std::chrono::duration_cast<milliseconds>(steady_clock::now() - began).count();
+}
+
 }  // namespace
 
 Round::Round(const common::QueueConfig& config, std::shared_ptr<QueueStatus> status,
@@ -32,8 +37,9 @@ Round::Round(const common::QueueConfig& config, std::shared_ptr<QueueStatus> sta
 
 std::optional<Measured> Round::run() {
   const auto began = steady_clock::now();
+  done_ = {};
   step_ = "opening";
-  if (!queue_) queue_.emplace(config_.database, options_for(config_, log_));
+  if (!queue_) open();
   count_retries();  // of an earlier round that failed
   step_ = "recovery";
   recover();
@@ -43,7 +49,18 @@ std::optional<Measured> Round::run() {
   step_ = "measuring";
   auto measured = measure_if_due();
   count_retries();
+  log_debug(*log_, "round ended",
+            {{"took_ms", milliseconds_since(began)},
+             {"requeued", done_.requeued},
+             {"dead", done_.dead},
+             {"removed", done_.removed},
+             {"measured", measured ? "yes" : "no"}});
   return measured;
+}
+
+void Round::open() {
+  queue_.emplace(config_.database, options_for(config_, log_));
+  log_debug(*log_, "database opened", {{"where", queue_->where()}});
 }
 
 void Round::count_retries() {
@@ -77,18 +94,18 @@ std::string Round::describe(const std::exception& error) const {
 
 void Round::recover() {
   const auto began = steady_clock::now();
-  std::size_t requeued = 0;
-  std::size_t dead = 0;
   const auto log_result = [&] {
-    if (requeued + dead == 0) return;
-    const auto took = std::chrono::duration_cast<milliseconds>(steady_clock::now() - began);
-    log_->info("leases recovered requeued={} dead={} took_ms={}", requeued, dead, took.count());
+    if (done_.requeued + done_.dead == 0) return;
+    log_info(*log_, "leases recovered",
+             {{"requeued", done_.requeued},
+              {"dead", done_.dead},
+              {"took_ms", milliseconds_since(began)}});
   };
   try {
     Recovery(*queue_, {.max_crashes = config_.max_crashes})
         .recover_in_batches([&](const RecoveryReport& batch) {
-          requeued += batch.requeued;
-          dead += batch.dead;
+          done_.requeued += batch.requeued;
+          done_.dead += batch.dead;
           status_->recovered(batch.requeued, batch.dead);
           for (const RecoveredTask& task : batch.tasks) status_->recovered_late_by(task.overdue);
         });
@@ -100,10 +117,10 @@ void Round::recover() {
 }
 
 void Round::remove_finished(SteadyTime until) {
-  const auto removed = remove(TaskState::completed, config_.retain_completed, until) +
-                       remove(TaskState::cancelled, config_.retain_cancelled, until) +
-                       remove(TaskState::dead, config_.retain_dead, until);
-  if (removed > 0) log_->info("finished tasks removed removed={}", removed);
+  done_.removed = remove(TaskState::completed, config_.retain_completed, until) +
+                  remove(TaskState::cancelled, config_.retain_cancelled, until) +
+                  remove(TaskState::dead, config_.retain_dead, until);
+  if (done_.removed > 0) log_info(*log_, "finished tasks removed", {{"removed", done_.removed}});
 }
 
 std::uint64_t Round::remove(TaskState state, std::optional<milliseconds> age, SteadyTime until) {
@@ -153,15 +170,20 @@ void Round::warn_of_long_transaction(const QueueHealth& health) {
         holder->kind == SnapshotHolder::Kind::prepared
             ? "COMMIT PREPARED or ROLLBACK PREPARED ends it"
             : fmt::format("SELECT pg_terminate_backend({}) ends it", holder->pid);
-    log_->warn(
-        "long transaction holds back vacuum kind={} pid={} application=\"{}\" user=\"{}\" "
-        "open_for_s={} transactions={} dead_rows={} hint=\"{}; see "
-        "leasehold_oldest_snapshot_age_seconds and leasehold_dead_tuples\"",
-        to_string(holder->kind), holder->pid, holder->name, holder->user,
-        std::chrono::floor<std::chrono::seconds>(*holder->age).count(), holder->transactions,
-        health.dead_rows, cure);
+    log_warn(*log_, "long transaction holds back vacuum",
+             {{"kind", to_string(holder->kind)},
+              {"pid", holder->pid},
+              {"application", holder->name},
+              {"user", holder->user},
+              {"open_for_s", std::chrono::floor<std::chrono::seconds>(*holder->age).count()},
+              {"transactions", holder->transactions},
+              {"dead_rows", health.dead_rows},
+              {"hint", cure + "; see leasehold_oldest_snapshot_age_seconds and "
+                              "leasehold_dead_tuples"}});
   }
-  if (!harmful && harmful_) log_->info("long transaction is over dead_rows={}", health.dead_rows);
+  if (!harmful && harmful_) {
+    log_info(*log_, "long transaction is over", {{"dead_rows", health.dead_rows}});
+  }
   harmful_ = harmful ? std::optional(who) : std::nullopt;
 }
 

@@ -29,6 +29,13 @@ class Round {
   std::string describe(const std::exception& error) const;
 
  private:
+  struct Done {
+    std::uint64_t requeued = 0;
+    std::uint64_t dead = 0;
+    std::uint64_t removed = 0;
+  };
+
+  void open();
   void recover();
   void count_retries();
   void remove_finished(SteadyTime until);
@@ -42,6 +49,7 @@ class Round {
   const std::shared_ptr<QueueStatus> status_;
   const std::shared_ptr<spdlog::logger> log_;
   std::optional<TaskQueue> queue_;  // once it could be opened
+  Done done_;                       // by the present round
   std::uint64_t retries_counted_ = 0;
   const char* step_ = "";
   SteadyTime next_measuring_;

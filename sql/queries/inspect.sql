@@ -3,33 +3,69 @@
 -- name: get
 -- One task.
 --   $1 id
--- Reply: the columns in the order of to_task_record() in lib/src/postgres/rows.cpp. Times are µs since 1970.
-SELECT id, version, type, state, priority, payload, progress, result,
+-- Reply: the columns in the order of to_stored_task() in lib/src/postgres/rows.cpp. Times are µs since 1970.
+SELECT id, version, lease_id, type, state, priority, payload, progress, result,
        (extract(epoch FROM run_at) * 1000000)::bigint,
        leased_by, (extract(epoch FROM lease_expiry) * 1000000)::bigint,
        attempts, max_attempts, crash_count, unique_key, last_error,
        (extract(epoch FROM created_at) * 1000000)::bigint,
        (extract(epoch FROM updated_at) * 1000000)::bigint,
        (extract(epoch FROM finished_at) * 1000000)::bigint
-FROM "leasehold".tasks
-WHERE id = $1::bigint
+FROM (
+  SELECT id, version, lease_id, type, state, priority, payload, progress, NULL::json AS result,
+         run_at, leased_by, lease_expiry, attempts, max_attempts, crash_count, unique_key, last_error,
+         created_at, updated_at, NULL::timestamptz AS finished_at
+  FROM "leasehold".tasks
+  WHERE id = $1::bigint
+  UNION ALL
+  SELECT id, version, lease_id, type, state, priority, payload, progress, result,
+         run_at, leased_by, NULL, attempts, max_attempts, crash_count, unique_key, last_error,
+         created_at, updated_at, finished_at
+  FROM "leasehold".finished_tasks
+  WHERE id = $1::bigint
+) AS task
 
 -- name: list
 -- A page of tasks in order of id.
 --   $1 type or null   $2 state or null   $3 worker or null   $4 only ids above this one   $5 limit
+--   $6 whether to read payload, progress and result
 -- Reply: as for get.
-SELECT id, version, type, state, priority, payload, progress, result,
+--
+-- The parameters are known when the plan is made. A table that cannot have tasks in the state is not read.
+SELECT id, version, lease_id, type, state, priority, payload, progress, result,
        (extract(epoch FROM run_at) * 1000000)::bigint,
        leased_by, (extract(epoch FROM lease_expiry) * 1000000)::bigint,
        attempts, max_attempts, crash_count, unique_key, last_error,
        (extract(epoch FROM created_at) * 1000000)::bigint,
        (extract(epoch FROM updated_at) * 1000000)::bigint,
        (extract(epoch FROM finished_at) * 1000000)::bigint
-FROM "leasehold".tasks
-WHERE ($1::text IS NULL OR type = $1::text)
-  AND ($2::text IS NULL OR state = $2::text)
-  AND ($3::text IS NULL OR leased_by = $3::text)
-  AND id > $4::bigint
+FROM (
+  (SELECT id, version, lease_id, type, state, priority, CASE WHEN $6::boolean THEN payload END AS payload,
+          CASE WHEN $6::boolean THEN progress END AS progress, NULL::json AS result,
+          run_at, leased_by, lease_expiry, attempts, max_attempts, crash_count, unique_key, last_error,
+          created_at, updated_at, NULL::timestamptz AS finished_at
+   FROM "leasehold".tasks
+   WHERE coalesce($2::text IN ('pending', 'leased'), true)
+     AND ($1::text IS NULL OR type = $1::text)
+     AND ($2::text IS NULL OR state = $2::text)
+     AND ($3::text IS NULL OR leased_by = $3::text)
+     AND id > $4::bigint
+   ORDER BY id
+   LIMIT $5::integer)
+  UNION ALL
+  (SELECT id, version, lease_id, type, state, priority, CASE WHEN $6::boolean THEN payload END,
+          CASE WHEN $6::boolean THEN progress END, CASE WHEN $6::boolean THEN result END,
+          run_at, leased_by, NULL, attempts, max_attempts, crash_count, unique_key, last_error,
+          created_at, updated_at, finished_at
+   FROM "leasehold".finished_tasks
+   WHERE coalesce($2::text NOT IN ('pending', 'leased'), true)
+     AND ($1::text IS NULL OR type = $1::text)
+     AND ($2::text IS NULL OR state = $2::text)
+     AND ($3::text IS NULL OR leased_by = $3::text)
+     AND id > $4::bigint
+   ORDER BY id
+   LIMIT $5::integer)
+) AS task
 ORDER BY id
 LIMIT $5::integer
 
@@ -38,6 +74,7 @@ LIMIT $5::integer
 --   $1 where counting stops
 -- Reply: type, state, number. A number above $1 means "more than $1".
 SELECT of_type, in_state, number FROM "leasehold".count_tasks($1::bigint)
+ORDER BY of_type, in_state
 
 -- name: health
 -- The health of a queue.

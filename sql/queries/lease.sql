@@ -1,47 +1,30 @@
--- Leasing tasks that are due, alone or together with completions.
+-- Leasing tasks that are due.
 
 -- name: lease
 -- Leases tasks that are due. The function lease() in sql/migrations/0001_tasks.sql picks the rows.
---   $1 worker   $2 duration in ms   $3 limit for each type   $4 limit for all   $5 types
---   $6 $7 $8 the floor of each type: rank, run_at in µs, id
+--   $1 worker   $2 lease id   $3 duration in ms   $4 limit for each type   $5 limit for all
+--   $6 limit of bytes   $7 how many are started at once   $8 types
+--   $9 $10 $11 $12 floors: index of the type, from 1; rank; run_at in µs; id
 -- Reply: the tasks, with columns in the order of to_leased_task() in lib/src/postgres/rows.cpp.
-SELECT id, version, type, priority, payload, progress, attempts, max_attempts, crash_count, run_at
+SELECT id, version, type, priority, payload, progress, attempts, max_attempts, crash_count, run_at, started,
+       suspect, cut
 FROM "leasehold".lease(
-  $1::text, $2::bigint, $3::integer, $4::integer, $5::text[], $6::integer[], $7::bigint[], $8::bigint[])
+  $1::text, $2::bigint, $3::bigint, $4::integer, $5::integer, $6::bigint, $7::integer, $8::text[],
+  $9::integer[], $10::integer[], $11::bigint[], $12::bigint[])
 
--- name: lease_and_complete
--- complete and lease in one statement. A lease must not wait for locked rows, so completions whose row somebody
--- has locked are left out, as if their lease were stale. The caller has to repeat them.
---   $1 to $8 as in lease   $9 to $11 as $1 to $3 in complete
--- Reply: first the completed tasks, with an id and nulls; then the leased tasks.
-SELECT done.id, NULL AS version, NULL AS type, NULL AS priority, NULL AS payload, NULL AS progress,
-       NULL AS attempts, NULL AS max_attempts, NULL AS crash_count, NULL AS run_at
-FROM (
-  SELECT array_agg(locked.id ORDER BY locked.id) AS ids, array_agg(locked.version ORDER BY locked.id) AS versions,
-         array_agg(asked.result ORDER BY locked.id) AS results
-  FROM "leasehold".lock_leases($9::bigint[], $10::bigint[]) AS locked
-  JOIN unnest($9::bigint[], $10::bigint[], $11::json[]) AS asked (id, version, result)
-    ON asked.id = locked.id AND asked.version = locked.version
-) AS mine
-CROSS JOIN "leasehold".complete(mine.ids, mine.versions, mine.results) AS done (id)
-UNION ALL
-SELECT id, version, type, priority, payload, progress, attempts, max_attempts, crash_count, run_at
-FROM "leasehold".lease(
-  $1::text, $2::bigint, $3::integer, $4::integer, $5::text[], $6::integer[], $7::bigint[], $8::bigint[])
+-- name: give_back
+-- Gives back all tasks of one call of lease, whose reply was lost, as if they had never been leased.
+--   $1 lease id
+-- Reply: the types of the tasks.
+UPDATE "leasehold".tasks
+SET state = 'pending', version = version + 1, attempts = attempts - 1, leased_by = NULL, lease_expiry = NULL,
+    started = false, updated_at = now()
+WHERE state = 'leased' AND lease_id = $1::bigint
+RETURNING type
 
--- name: lease_and_delete
--- complete_and_delete and lease in one statement. A lease must not wait for locked rows, so completions whose row
--- somebody has locked are left out, as if their lease were stale. The caller has to repeat them.
---   $1 to $8 as in lease   $9 and $10 as $1 and $2 in complete_and_delete
--- Reply: first the completed tasks, with an id and nulls; then the leased tasks.
-SELECT done.id, NULL AS version, NULL AS type, NULL AS priority, NULL AS payload, NULL AS progress,
-       NULL AS attempts, NULL AS max_attempts, NULL AS crash_count, NULL AS run_at
-FROM (
-  SELECT array_agg(id ORDER BY id) AS ids, array_agg(version ORDER BY id) AS versions
-  FROM "leasehold".lock_leases($9::bigint[], $10::bigint[])
-) AS mine
-CROSS JOIN "leasehold".complete_and_delete(mine.ids, mine.versions) AS done (id)
-UNION ALL
-SELECT id, version, type, priority, payload, progress, attempts, max_attempts, crash_count, run_at
-FROM "leasehold".lease(
-  $1::text, $2::bigint, $3::integer, $4::integer, $5::text[], $6::integer[], $7::bigint[], $8::bigint[])
+-- name: look_after
+-- What each process that looks for tasks does about once a second (function look_after() in migration 1).
+--   $1 worker   $2 limit   $3 number of crashes after which a task is dead
+-- Reply: at least one row: processes that look for tasks; and the columns of recover, or nulls.
+SELECT fleet, id, type, state, lost_by, overdue_ms, crashes
+FROM "leasehold".look_after($1::text, $2::integer, $3::integer)

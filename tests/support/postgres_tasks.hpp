@@ -15,6 +15,13 @@ namespace leasehold::testing {
 
 /// Empty tables for each test, in a PostgreSQL database of this process.
 class PostgresTaskTest : public ::testing::Test {
+ public:
+  /// For sql(), after FROM: all tasks, finished ones too.
+  static constexpr const char* every_task =
+      "(SELECT id, version, type, state, priority, attempts, crash_count, leased_by, last_error, "
+      "xmin FROM leasehold.tasks UNION ALL SELECT id, version, type, state, priority, attempts, "
+      "crash_count, leased_by, last_error, xmin FROM leasehold.finished_tasks) AS every_task";
+
  protected:
   void SetUp() override {
     // Much faster than a database for each test.

@@ -56,8 +56,16 @@ class OnEveryTaskStore : public ::testing::TestWithParam<StoreKind> {
   static std::string is_null(const std::string& column) {
     return "CASE WHEN " + column + " IS NULL THEN 't' ELSE 'f' END";
   }
+  /// For sql(), after FROM: all tasks, finished ones too.
+  static std::string every_task() {
+    return in_postgres() ? PostgresTaskTest::every_task : "leasehold.tasks";
+  }
   static int count(const std::string& condition) {
-    return std::stoi(sql("SELECT count(*) FROM leasehold.tasks WHERE " + condition));
+    return std::stoi(sql("SELECT count(*) FROM " + every_task() + " WHERE " + condition));
+  }
+  /// For sql(), after UPDATE or INSERT INTO: the table of tasks that have ended.
+  static std::string finished_tasks() {
+    return in_postgres() ? "leasehold.finished_tasks" : "leasehold.tasks";
   }
 
   /// As if the worker had been silent for long enough.

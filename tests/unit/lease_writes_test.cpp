@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 #include <spdlog/logger.h>
 
+#include <algorithm>
 #include <chrono>
 #include <deque>
 #include <functional>
@@ -29,10 +30,12 @@ class PlannedStore : public TaskStore {
   };
   std::deque<Fate> plan;                 ///< for the next writes; after that all are done
   std::set<std::int64_t> ours{1, 2, 3};  ///< tasks whose lease is the caller's
-  std::map<std::int64_t, TaskRecord> records;
+  std::set<std::int64_t> locked;         ///< tasks whose row somebody else has locked
+  std::map<std::int64_t, StoredTask> records;
   bool can_look_up = true;
   int writes = 0;
   int look_ups = 0;
+  std::vector<Renewable> renewable;  ///< of the last renewal
 
   std::vector<TaskId> complete(std::span<const FinishedTask> tasks, Keep keep) override {
     return write<FinishedTask>(tasks, [&](const FinishedTask& task) {
@@ -41,29 +44,39 @@ class PlannedStore : public TaskStore {
     });
   }
   std::vector<TaskId> release(std::span<const LeaseKey> keys,
-                              std::optional<std::chrono::milliseconds>) override {
+                              std::optional<std::chrono::milliseconds>, GivenBack) override {
     return write<LeaseKey>(keys, [&](const LeaseKey& key) {
       note(key, TaskState::pending);
       return key.id;
     });
   }
-  FailOutcome fail(const LeaseKey& key, const Failure& failure) override {
-    const auto accepted = write<LeaseKey>({&key, 1}, [&](const LeaseKey& its_key) {
-      note(its_key, TaskState::dead).last_error = failure.error;
-      return its_key.id;
+  std::vector<FailOutcome> fail(std::span<const FailedTask> tasks) override {
+    const auto accepted = write<FailedTask>(tasks, [&](const FailedTask& task) {
+      const auto state = task.retry_after ? TaskState::pending : TaskState::dead;
+      note(task.key, state).last_error = task.error;
+      return task.key.id;
     });
-    return accepted.empty() ? FailOutcome::stale : FailOutcome::dead;
-  }
-  std::vector<TaskId> extend(std::span<const LeaseKey> keys, std::chrono::milliseconds) override {
-    ++writes;
-    take_fate();
-    std::vector<TaskId> accepted;
-    for (const LeaseKey& key : keys) {
-      if (ours.contains(key.id.value)) accepted.push_back(key.id);
+    std::vector<FailOutcome> outcomes;
+    for (const FailedTask& task : tasks) {
+      const bool stale = std::find(accepted.begin(), accepted.end(), task.key.id) == accepted.end();
+      outcomes.push_back(stale              ? FailOutcome::stale
+                         : task.retry_after ? FailOutcome::retried
+                                            : FailOutcome::dead);
     }
-    return accepted;
+    return outcomes;
   }
-  std::optional<TaskRecord> get(TaskId id) override {
+  Renewed extend(std::span<const Renewable> leases, std::chrono::milliseconds) override {
+    ++writes;
+    renewable.assign(leases.begin(), leases.end());
+    take_fate();
+    Renewed reply;
+    for (const auto& [key, started] : leases) {
+      if (!ours.contains(key.id.value)) continue;
+      (locked.contains(key.id.value) ? reply.locked : reply.renewed).push_back(key.id);
+    }
+    return reply;
+  }
+  std::optional<StoredTask> get(TaskId id) override {
     ++look_ups;
     if (!can_look_up) throw Unavailable("away");
     const auto found = records.find(id.value);
@@ -71,14 +84,17 @@ class PlannedStore : public TaskStore {
   }
 
   TaskRecord& note(const LeaseKey& key, TaskState state) {
-    TaskRecord& record = records[key.id.value];
-    record = {.id = key.id, .version = {key.version.value + 1}, .state = state};
-    return record;
+    StoredTask& stored = records[key.id.value];
+    stored.record = {.id = key.id, .version = {key.version.value + 1}, .state = state};
+    stored.lease = key.lease;
+    return stored.record;
   }
 
   LeaseWrite progress(const LeaseKey&, std::string_view) override { unexpected(); }
   std::vector<Enqueued> enqueue(std::span<const NewTask>) override { unexpected(); }
-  std::vector<LeasedTask> lease(const LeaseRequest&) override { unexpected(); }
+  std::vector<LeasedTask> lease(const LeaseRequest&, LeaseId, std::size_t) override {
+    unexpected();
+  }
   void check_callers(const CallersTransaction&) const override { unexpected(); }
   std::vector<Enqueued> enqueue_in(const CallersTransaction&, std::span<const NewTask>) override {
     unexpected();
@@ -94,7 +110,8 @@ class PlannedStore : public TaskStore {
   CancelOutcome cancel(TaskId) override { unexpected(); }
   RetryOutcome retry(TaskId) override { unexpected(); }
   std::vector<RecoveredTask> recover(TaskId, const RecoveryOptions&) override { unexpected(); }
-  std::uint64_t remove_finished(TaskState, std::chrono::milliseconds, std::size_t) override {
+  Upkeep look_after(std::string_view, const RecoveryOptions&) override { unexpected(); }
+  Removed remove_finished(TaskState, std::chrono::milliseconds, std::size_t) override {
     unexpected();
   }
   std::unique_ptr<TaskStore> twin(std::chrono::milliseconds) const override { unexpected(); }
@@ -139,11 +156,26 @@ class LeaseWritesTest : public ::testing::Test {
   using Fate = PlannedStore::Fate;
   using Results = std::vector<WriteResult>;
 
-  static LeasedTask task(std::int64_t id) { return {.key = {TaskId{id}, TaskVersion{1}}}; }
+  static LeasedTask task(std::int64_t id) {
+    return {.key = {TaskId{id}, TaskVersion{1}, LeaseId{7}}};
+  }
   LeaseWrites writes(LostReply lost_reply) { return {store, telemetry, logger, lost_reply}; }
   WriteResults complete(LostReply lost_reply, Keep keep = Keep::yes) {
     const FinishedLease finished[] = {{&second, {}}, {&first, {}}};
     return writes(lost_reply).complete(finished, keep);
+  }
+  WriteResults release(LostReply lost_reply) {
+    HeldLease* const leases[] = {&first, &second};
+    return writes(lost_reply).release(leases, std::nullopt, GivenBack::in_order);
+  }
+  LeaseWrites::FailResults fail(LostReply lost_reply, HeldLease& lease) {
+    const FailedLease failed{&lease, "boom", std::nullopt};
+    return writes(lost_reply).fail({&failed, 1});
+  }
+  /// The second one is dead, the first one is tried again.
+  LeaseWrites::FailResults fail_both(LostReply lost_reply) {
+    const FailedLease failed[] = {{&second, "second", std::nullopt}, {&first, "first", 1s}};
+    return writes(lost_reply).fail(failed);
   }
   template <typename Exception>
   static bool is(const std::exception_ptr& error) {
@@ -239,45 +271,98 @@ TEST_F(LeaseWritesTest, ADeletedTaskWasCompletedByUsWhileTheLeaseIsValid) {
 }
 
 TEST_F(LeaseWritesTest, AReleaseInDoubtThatIsRefusedHasDoneWhatWasWanted) {
-  HeldLease* const leases[] = {&first, &second};
   store.plan = {Fate::reply_lost};
-  EXPECT_EQ(writes(LostReply::repeat).release(leases, std::nullopt).each,
+  EXPECT_EQ(release(LostReply::repeat).each,
             (Results{WriteResult::accepted, WriteResult::accepted}));
 }
 
 TEST_F(LeaseWritesTest, AReleaseThatIsRefusedAfterACompletionInDoubtIsStale) {
   store.plan = {Fate::reply_lost};
   EXPECT_TRUE(complete(LostReply::report).error);
-  HeldLease* const leases[] = {&first, &second};
-  EXPECT_EQ(writes(LostReply::repeat).release(leases, std::nullopt).each,
-            (Results{WriteResult::stale, WriteResult::stale}))
+  EXPECT_EQ(release(LostReply::repeat).each, (Results{WriteResult::stale, WriteResult::stale}))
       << "the tasks are completed, not free for others";
 }
 
 TEST_F(LeaseWritesTest, AFailureInDoubtIsRecognisedByItsError) {
   store.plan = {Fate::reply_lost};
-  const auto ours = writes(LostReply::repeat).fail(first, {"boom", std::nullopt});
-  EXPECT_EQ(ours.result, WriteResult::accepted);
-  EXPECT_EQ(ours.state, TaskState::dead);
+  const auto ours = fail(LostReply::repeat, first);
+  EXPECT_EQ(ours.each, Results{WriteResult::accepted});
+  EXPECT_EQ(ours.states, std::vector{TaskState::dead});
 
   second.in_doubt = true;
   store.ours.clear();
   store.note(second.task.key, TaskState::pending).last_error = "the lease of w expired";
-  EXPECT_EQ(writes(LostReply::report).fail(second, {"boom", std::nullopt}).result,
-            WriteResult::stale);
+  EXPECT_EQ(fail(LostReply::report, second).each, Results{WriteResult::stale});
   store.records.clear();
-  EXPECT_EQ(writes(LostReply::report).fail(second, {"boom", std::nullopt}).result,
-            WriteResult::unknown);
+  EXPECT_EQ(fail(LostReply::report, second).each, Results{WriteResult::unknown});
+}
+
+TEST_F(LeaseWritesTest, FailuresOfOneBatchAreRecognisedOneByOne) {
+  store.plan = {Fate::reply_lost};
+  const auto failed = fail_both(LostReply::repeat);
+  EXPECT_EQ(failed.each, (Results{WriteResult::accepted, WriteResult::accepted}));
+  EXPECT_EQ(failed.states, (std::vector{TaskState::dead, TaskState::pending}));
+  EXPECT_EQ(store.writes, 2);
+  EXPECT_EQ(store.look_ups, 2);
+  EXPECT_EQ(telemetry.failed.value(), 2U);
+  EXPECT_EQ(telemetry.dead.value(), 1U);
+}
+
+TEST_F(LeaseWritesTest, InABatchOfFailuresARefusalConcernsOneTask) {
+  store.ours = {1};
+  const auto failed = fail_both(LostReply::report);
+  EXPECT_EQ(failed.each, (Results{WriteResult::stale, WriteResult::accepted}));
+  EXPECT_EQ(failed.states[1], TaskState::pending);
+  EXPECT_EQ(store.look_ups, 0);
+  EXPECT_EQ(telemetry.failed.value(), 1U);
+  EXPECT_EQ(telemetry.dead.value(), 0U);
+}
+
+TEST_F(LeaseWritesTest, FailuresThatCannotBeLookedUpStayUndecidedAndAreDecidedLater) {
+  store.plan = {Fate::reply_lost};
+  EXPECT_TRUE(is<OutcomeUnknown>(fail_both(LostReply::report).error));
+  store.can_look_up = false;
+  auto failed = fail_both(LostReply::report);
+  EXPECT_EQ(failed.each, (Results{WriteResult::undecided, WriteResult::undecided}));
+  EXPECT_TRUE(is<Unavailable>(failed.error));
+  EXPECT_EQ(store.look_ups, 1) << "each would wait for its own time-out";
+  store.can_look_up = true;
+  failed = fail_both(LostReply::report);
+  EXPECT_EQ(failed.each, (Results{WriteResult::accepted, WriteResult::accepted}));
+  EXPECT_EQ(failed.states, (std::vector{TaskState::dead, TaskState::pending}));
+  EXPECT_EQ(telemetry.failed.value(), 2U) << "each counted once";
 }
 
 TEST_F(LeaseWritesTest, AFailureAfterTheHandlersOwnCommitIsACompletion) {
   first.perhaps_completed = true;
   store.ours.clear();
   store.note(first.task.key, TaskState::completed);
-  const auto failed = writes(LostReply::report).fail(first, {"boom", std::nullopt});
-  EXPECT_EQ(failed.result, WriteResult::accepted);
-  EXPECT_EQ(failed.state, TaskState::completed);
+  const auto failed = fail(LostReply::report, first);
+  EXPECT_EQ(failed.each, Results{WriteResult::accepted});
+  EXPECT_EQ(failed.states, std::vector{TaskState::completed});
   EXPECT_EQ(telemetry.failed.value(), 0U);
+}
+
+// After a failover that lost the lease, the same version may have been leased to somebody else.
+TEST_F(LeaseWritesTest, WhatAnotherLeaseOfTheSameVersionDidIsNotOurs) {
+  const auto by_another = [&](const HeldLease& lease, TaskState state) -> TaskRecord& {
+    TaskRecord& record = store.note(lease.task.key, state);
+    store.records[lease.task.key.id.value].lease = LeaseId{8};
+    return record;
+  };
+  store.ours.clear();
+  first.in_doubt = second.in_doubt = true;
+  by_another(first, TaskState::completed);
+  store.note(second.task.key, TaskState::completed);
+  EXPECT_EQ(complete(LostReply::report).each, (Results{WriteResult::accepted, WriteResult::stale}));
+
+  first.perhaps_completed = true;
+  EXPECT_EQ(fail(LostReply::report, first).each, Results{WriteResult::unknown})
+      << "another worker has completed it";
+  first.perhaps_completed = false;
+  by_another(first, TaskState::dead).last_error = "boom";
+  EXPECT_EQ(fail(LostReply::report, first).each, Results{WriteResult::unknown})
+      << "another worker had the same error";
 }
 
 TEST_F(LeaseWritesTest, ARenewalIsRepeatedAndTrustedFromTheSecondRequestOn) {
@@ -290,6 +375,26 @@ TEST_F(LeaseWritesTest, ARenewalIsRepeatedAndTrustedFromTheSecondRequestOn) {
   EXPECT_GE(renewal.valid_until, before + 10s - trust_margin(10s));
   EXPECT_LT(renewal.valid_until, HeldLease::Clock::now() + 10s);
   EXPECT_FALSE(first.in_doubt) << "a renewal ends nothing";
+}
+
+TEST_F(LeaseWritesTest, ARenewalThatFindsTheRowLockedIsUndecided) {
+  HeldLease third{task(3), LeaseStage::held, HeldLease::Clock::now() + 1h};
+  HeldLease* const leases[] = {&third, &second, &first};
+  store.locked = {2, 3};
+  store.ours = {1, 2};
+  EXPECT_EQ(writes(LostReply::repeat).extend(leases, 10s).each,
+            (Results{WriteResult::stale, WriteResult::undecided, WriteResult::accepted}));
+  EXPECT_EQ(telemetry.extended.value(), 1U);
+}
+
+TEST_F(LeaseWritesTest, ARenewalSaysWhichTasksHaveBeenStarted) {
+  HeldLease* const leases[] = {&second, &first};
+  first.started = false;
+  writes(LostReply::report).extend(leases, 10s);
+  ASSERT_EQ(store.renewable.size(), 2U);
+  EXPECT_EQ(store.renewable[0].key.id, TaskId{1}) << "in order of id";
+  EXPECT_FALSE(store.renewable[0].started);
+  EXPECT_TRUE(store.renewable[1].started);
 }
 
 }  // namespace

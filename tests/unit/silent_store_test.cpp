@@ -35,23 +35,23 @@ class SilentStore : public TaskStore {
  public:
   explicit SilentStore(Server& server) : server_(server) {}
 
-  std::vector<LeasedTask> lease(const LeaseRequest&) override {
+  std::vector<LeasedTask> lease(const LeaseRequest&, LeaseId, std::size_t) override {
     if (server_.leases++ == 0) return server_.tasks;
     EXPECT_TRUE(server_.silent_lease_ends.wait());
     fail_call();
   }
-  std::vector<TaskId> extend(std::span<const LeaseKey> keys, std::chrono::milliseconds) override {
+  Renewed extend(std::span<const Renewable> leases, std::chrono::milliseconds) override {
     ++server_.renewals;
-    std::vector<TaskId> ids;
-    for (const LeaseKey& key : keys) ids.push_back(key.id);
-    return ids;
+    Renewed reply;
+    for (const Renewable& lease : leases) reply.renewed.push_back(lease.key.id);
+    return reply;
   }
   std::vector<TaskId> complete(std::span<const FinishedTask>, Keep) override { fail_write(); }
-  std::vector<TaskId> release(std::span<const LeaseKey>,
-                              std::optional<std::chrono::milliseconds>) override {
+  std::vector<TaskId> release(std::span<const LeaseKey>, std::optional<std::chrono::milliseconds>,
+                              GivenBack) override {
     fail_write();
   }
-  FailOutcome fail(const LeaseKey&, const Failure&) override { fail_write(); }
+  std::vector<FailOutcome> fail(std::span<const FailedTask>) override { fail_write(); }
   std::unique_ptr<TaskStore> twin(std::chrono::milliseconds) const override {
     return std::make_unique<SilentStore>(server_);
   }
@@ -72,7 +72,7 @@ class SilentStore : public TaskStore {
   }
   void transact(const std::function<void(sqlite3*)>&) override { fail_call(); }
   LeaseWrite progress(const LeaseKey&, std::string_view) override { fail_call(); }
-  std::optional<TaskRecord> get(TaskId) override { fail_call(); }
+  std::optional<StoredTask> get(TaskId) override { fail_call(); }
   std::vector<TaskRecord> list(const TaskFilter&) override { fail_call(); }
   std::vector<TaskCount> counts(std::uint64_t) override { fail_call(); }
   QueueHealth health() override { fail_call(); }
@@ -80,7 +80,8 @@ class SilentStore : public TaskStore {
   CancelOutcome cancel(TaskId) override { fail_call(); }
   RetryOutcome retry(TaskId) override { fail_call(); }
   std::vector<RecoveredTask> recover(TaskId, const RecoveryOptions&) override { fail_call(); }
-  std::uint64_t remove_finished(TaskState, std::chrono::milliseconds, std::size_t) override {
+  Upkeep look_after(std::string_view, const RecoveryOptions&) override { return {}; }
+  Removed remove_finished(TaskState, std::chrono::milliseconds, std::size_t) override {
     fail_call();
   }
 

@@ -6,6 +6,7 @@
 
 #include "leasehold/errors.hpp"
 #include "locks/validation.hpp"
+#include "support/log_event.hpp"
 #include "support/random.hpp"
 #include "support/sleep.hpp"
 
@@ -168,9 +169,11 @@ void AcquireCall::report(const Granted& granted) {
   if (granted.previous->state == LockState::stale) record(LockEventType::stale_seen, elapsed);
   record(granted.kind == GrantKind::forced ? LockEventType::forced : LockEventType::takeover,
          elapsed);
-  core_->logger->info("lock taken over name={} token={} previous_runner={} previous_token={}",
-                      name_, granted.token.value, granted.previous->runner,
-                      granted.previous->token.value);
+  log_info(*core_->logger, "lock taken over",
+           {{"name", name_},
+            {"token", granted.token.value},
+            {"previous_runner", granted.previous->runner},
+            {"previous_token", granted.previous->token.value}});
 }
 
 void AcquireCall::note_conflict(const Conflict& conflict) {

@@ -6,6 +6,7 @@
 #include "locks/line_rules.hpp"
 #include "locks/lock_store.hpp"
 #include "support/backoff.hpp"
+#include "support/log_event.hpp"
 #include "support/start_thread.hpp"
 
 namespace leasehold::inline v0 {
@@ -27,7 +28,7 @@ Janitor::~Janitor() {
   const ThreadLock lock(mutex_);
   for (const Orphan& orphan : orphans_) {
     if (orphan.what == What::offer) continue;  // it ends within seconds
-    logger_->warn("lock not released name={} reason=\"client closed\"", orphan.name);
+    log_warn(*logger_, "lock not released", {{"name", orphan.name}, {"reason", "client closed"}});
   }
 }
 
@@ -55,7 +56,7 @@ void Janitor::add(Orphan orphan) noexcept {
     start();
     changed_.notify_one();
   } catch (const std::exception& error) {
-    logger_->warn("lock not released yet reason=\"{}\"", error.what());
+    log_warn(*logger_, "lock not released yet", {{"reason", error.what()}});
   }
 }
 
@@ -120,8 +121,8 @@ void Janitor::warn(const Orphan& orphan, const char* why) {
     ++unsaid_;
     return;
   }
-  logger_->warn("lock not released, it ends with its ttl name={} reason=\"{}\" also={}",
-                orphan.name, why, std::exchange(unsaid_, 0));
+  log_warn(*logger_, "lock not released, it ends with its ttl",
+           {{"name", orphan.name}, {"reason", why}, {"also", std::exchange(unsaid_, 0)}});
   next_warning_ = BootClock::now() + time_between_warnings;
 }
 

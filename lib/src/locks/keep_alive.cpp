@@ -8,6 +8,7 @@
 #include "leasehold/errors.hpp"
 #include "locks/janitor.hpp"
 #include "locks/telemetry.hpp"
+#include "support/log_event.hpp"
 #include "support/random.hpp"
 #include "support/start_thread.hpp"
 
@@ -119,8 +120,9 @@ void KeepAlive::lose(const std::shared_ptr<Grant>& grant, LossReason reason) {
                      .token = grant->token(),
                      .elapsed = grant->held_for(),
                      .reason = reason});
-  logger_->warn("lock lost name={} token={} reason={}", grant->name(), grant->token().value,
-                to_string(reason));
+  log_warn(
+      *logger_, "lock lost",
+      {{"name", grant->name()}, {"token", grant->token().value}, {"reason", to_string(reason)}});
   tokens_.announce([grant] { grant->fire_lost(); });
   release_remains(*grant);
   auto on_lost = grant->take_on_lost();
@@ -130,9 +132,11 @@ void KeepAlive::lose(const std::shared_ptr<Grant>& grant, LossReason reason) {
     try {
       on_lost({grant->name(), grant->token(), grant->loss_reason()});
     } catch (const std::exception& error) {
-      logger->error("on_lost callback threw name={} error=\"{}\"", grant->name(), error.what());
+      log_error(*logger, "on_lost callback threw",
+                {{"name", grant->name()}, {"error", error.what()}});
     } catch (...) {
-      logger->error("on_lost callback threw name={} error=\"not a std::exception\"", grant->name());
+      log_error(*logger, "on_lost callback threw",
+                {{"name", grant->name()}, {"error", "not a std::exception"}});
     }
   });
 }
@@ -334,7 +338,8 @@ void KeepAlive::renew(const Batch& batch) {
   send(renewals, timeout);
   for (std::size_t i = 0; i < grants.size(); ++i) {
     const auto& grant = grants[i];
-    if (apply_heartbeat(grant, renewals[i], sent, "heartbeat") != Ownership::unknown) continue;
+    if (apply_heartbeat(grant, renewals[i], sent, "heartbeat failed") != Ownership::unknown)
+      continue;
     const ThreadLock lock(mutex_);
     // One that was given up or released meanwhile stays off the agenda.
     if (grant->state() != Grant::State::held || !grant->give_up_entry) continue;
@@ -371,7 +376,7 @@ void KeepAlive::verify(const Batch& batch) {
     standings = store_.verify(grants, longest_renewal_);
   } catch (const std::exception& error) {
     // The next heartbeats find out.
-    logger_->info("locks not verified number={} error=\"{}\"", batch.size(), error.what());
+    log_info(*logger_, "locks not verified", {{"number", batch.size()}, {"error", error.what()}});
   }
   for (std::size_t i = 0; i < standings.size(); ++i) {
     if (standings[i] == Standing::vanished) lose(batch[i], LossReason::vanished);
@@ -406,7 +411,7 @@ Ownership KeepAlive::apply_renewal(const std::shared_ptr<Grant>& grant, const Lo
 
 Ownership KeepAlive::apply_heartbeat(const std::shared_ptr<Grant>& grant,
                                      const LockRenewal& renewal, TimePoint sent,
-                                     std::string_view what) {
+                                     EventName failure) {
   const Ownership ownership = apply_renewal(grant, renewal, sent);
   const auto record = [&](LockEventType type) {
     telemetry_.record({.type = type, .name = grant->name(), .token = grant->token()});
@@ -414,8 +419,8 @@ Ownership KeepAlive::apply_heartbeat(const std::shared_ptr<Grant>& grant,
   if (renewal.result == RenewalResult::renewed) record(LockEventType::heartbeat);
   if (ownership == Ownership::unknown) {
     record(LockEventType::heartbeat_failed);
-    logger_->info("{} failed name={} token={} error=\"{}\"", what, grant->name(),
-                  grant->token().value, renewal.error);
+    log_info(*logger_, failure,
+             {{"name", grant->name()}, {"token", grant->token().value}, {"error", renewal.error}});
   }
   return ownership;
 }

@@ -13,6 +13,7 @@
 
 #include "locks/announcer.hpp"
 #include "locks/grant.hpp"
+#include "support/log_line.hpp"
 #include "support/thread_safety.hpp"
 
 namespace spdlog {
@@ -54,9 +55,10 @@ class KeepAlive {
   Ownership apply_renewal(const std::shared_ptr<Grant>& grant, const LockRenewal& renewal,
                           TimePoint sent);
 
-  /// The same for a heartbeat, sent by us or by hand, which is counted. `what` names it in the log.
+  /// The same for a heartbeat, sent by us or by hand, which is counted. `failure` is logged if its
+  /// result is not known.
   Ownership apply_heartbeat(const std::shared_ptr<Grant>& grant, const LockRenewal& renewal,
-                            TimePoint sent, std::string_view what);
+                            TimePoint sent, EventName failure);
 
   /// Sends renewals to the store. Never throws: each has a result, or says why it failed.
   void send(std::span<LockRenewal> renewals, std::chrono::milliseconds timeout);

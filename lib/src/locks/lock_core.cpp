@@ -4,6 +4,7 @@
 
 #include "leasehold/errors.hpp"
 #include "support/default_logger.hpp"
+#include "support/log_event.hpp"
 
 namespace leasehold::inline v0 {
 namespace {
@@ -161,8 +162,8 @@ void LockCore::take_back(std::span<const GrantId> grants, Grant::TimePoint until
 }
 
 void LockCore::release_later(const Grant& grant, const char* error) noexcept {
-  logger->warn("lock not released yet name={} token={} error=\"{}\"", grant.name(),
-               grant.token().value, error);
+  log_warn(*logger, "lock not released yet",
+           {{"name", grant.name()}, {"token", grant.token().value}, {"error", error}});
   janitor.release_later(grant.name(), grant.terms().owner, grant.valid_until());
 }
 
@@ -193,8 +194,8 @@ Ownership LockCore::downgrade(const std::shared_ptr<Grant>& grant) {
       renewal.result = store->downgrade(renewal);  // repeating it is safe
     }
   } catch (const Error& error) {
-    logger->info("downgrade failed name={} token={} error=\"{}\"", grant->name(),
-                 grant->token().value, error.what());
+    log_info(*logger, "downgrade failed",
+             {{"name", grant->name()}, {"token", grant->token().value}, {"error", error.what()}});
     const bool was_sent = dynamic_cast<const Unavailable*>(&error) == nullptr;
     if (!was_sent && !may_have_happened) grant->cancel_downgrade();
     return Ownership::unknown;
@@ -216,7 +217,7 @@ Ownership LockCore::extend(const std::shared_ptr<Grant>& grant) {
   auto renewal = grant->next_renewal();
   if (!renewal) return Ownership::held;  // it reaches as far as max_hold allows
   keep_alive.send({&*renewal, 1}, store->timeout());
-  return keep_alive.apply_heartbeat(grant, *renewal, sent, "extend");
+  return keep_alive.apply_heartbeat(grant, *renewal, sent, "extend failed");
 }
 
 }  // namespace leasehold::inline v0

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "leasehold/errors.hpp"
+#include "support/log_event.hpp"
 #include "support/random.hpp"
 #include "support/start_thread.hpp"
 
@@ -141,7 +142,7 @@ void WaitingRoom::run(const std::stop_token& stop) {
       lock.lock();
       learn(lines, now);
     } catch (const std::exception& error) {
-      logger_->info("waiting lines not watched error=\"{}\"", error.what());
+      log_info(*logger_, "waiting lines not watched", {{"error", error.what()}});
       lock.lock();
       for (const LineWatch& watch : lines) watch_again_soon(watch.name, now);
     }
@@ -199,7 +200,8 @@ void WaitingRoom::learn(const std::vector<LineWatch>& watched, TimePoint asked_a
     const auto found = lines_.find(watch.name);
     if (found == lines_.end()) continue;
     if (!watch.error.empty()) {
-      logger_->info("waiting line not watched name={} error=\"{}\"", watch.name, watch.error);
+      log_info(*logger_, "waiting line not watched",
+               {{"name", watch.name}, {"error", watch.error}});
       watch_again_soon(watch.name, asked_at);
       continue;
     }

@@ -28,6 +28,10 @@ auto in_transaction_of_caller(pqxx::transaction_base& transaction, Work&& work) 
       throw Unavailable(words);
     }
     const std::string state = sqlstate_of(error);
+    // Memory ran out, or something else went wrong here and not on the server.
+    if (state.empty() && dynamic_cast<pqxx::nontransaction*>(&transaction)) {
+      throw OutcomeUnknown(std::string("in the caller's transaction: ") + error.what());
+    }
     if (state == sqlstate::stale_fencing_token) throw StaleToken(error.what());
     throw explain(state, error.what(), "in the caller's transaction");
   }

@@ -5,6 +5,9 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <cerrno>
+#include <system_error>
+
 #include "leasehold/errors.hpp"
 #include "postgres/postgres_errors.hpp"
 #include "postgres/pqxx_bridge.hpp"
@@ -19,14 +22,23 @@ bool is_about_preparing(std::string_view sqlstate) {
 
 }  // namespace
 
-Connection::Connection(const PostgresUri& uri) : where_(uri.display) {
+Connection::Connection(const PostgresUri& uri, std::size_t first_host)
+    : where_(uri.display), host_(first_host) {
   try {
-    connection_ = connect(uri.conninfo);
+    auto made = open_connection(uri, host_);
+    cancel_request_.emplace(made.get());
+    connection_ = adopt(std::move(made));
     silence_ = std::make_unique<pqxx::quiet_errorhandler>(*connection_);
+  } catch (const Error&) {
+    throw;
   } catch (const std::exception& error) {
-    raise_connect_failure(error.what(), where_);
+    throw Unavailable(where_ + ": " + error.what());
   }
   socket_ = ::fcntl(connection_->sock(), F_DUPFD_CLOEXEC, 0);
+  if (socket_ < 0) {
+    throw Unavailable(where_ + ": cannot watch the connection (" +
+                      std::generic_category().message(errno) + ")");
+  }
 }
 
 Connection::~Connection() {
@@ -42,20 +54,36 @@ bool Connection::hung_up() const noexcept {
   return ::poll(&line, 1, 0) != 0;
 }
 
-void Connection::interrupt() noexcept { ::shutdown(socket_, SHUT_RDWR); }
+void Connection::cancel() noexcept {
+  cancelled_ = true;  // before the server can answer
+  cancel_request_->send();
+}
+
+void Connection::settle(std::chrono::milliseconds longest) {
+  if (!cancelled_ || broken_) return;
+  if (cancel_request_->wait_until_done(longest)) {
+    cancelled_ = false;
+  } else {
+    broken_ = true;
+  }
+}
+
+void Connection::interrupt() noexcept {
+  interrupted_ = true;
+  ::shutdown(socket_, SHUT_RDWR);
+}
 
 /// Translates an error that came after something was sent.
 void Connection::raise(const std::exception& error) {
   const std::string sqlstate = sqlstate_of(error);
-  // 57P01 to 57P03: the server ends the connection. It may have committed before it said so.
-  if (!connection_->is_open() || sqlstate.starts_with("57P") || sqlstate == "40003" ||
-      dynamic_cast<const pqxx::broken_connection*>(&error) ||
-      dynamic_cast<const pqxx::in_doubt_error*>(&error)) {
-    broken_ = true;
-    throw OutcomeUnknown(where_ + ": the connection was lost before the answer came (" +
-                         error.what() + ")");
+  if (cancelled_ && sqlstate == sqlstate::cancelled) {
+    throw Unavailable(where_ + ": not done within the time-out, and cancelled");
   }
-  throw explain(sqlstate, error.what(), where_);
+  const bool lost = !connection_->is_open() || ends_the_connection(sqlstate);
+  const bool read_only = sqlstate == sqlstate::read_only;
+  broken_ = lost || read_only || sqlstate == "40003";
+  siblings_suspect_ = read_only || interrupted_ || sqlstate.starts_with("57P");
+  raise_statement_failure(lost ? "" : sqlstate, error.what(), where_);
 }
 
 pqxx::result Connection::run(const Statement& statement, const Params& params) {

@@ -1,13 +1,18 @@
 #pragma once
 
+#include <atomic>
+#include <chrono>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <pqxx/pqxx>
 #include <string>
 #include <unordered_set>
 
+#include "postgres/cancel_request.hpp"
 #include "postgres/params.hpp"
 #include "postgres/postgres_uri.hpp"
+#include "postgres/pqxx_bridge.hpp"
 #include "postgres/statement.hpp"
 
 namespace leasehold::inline v0::postgres {
@@ -15,8 +20,9 @@ namespace leasehold::inline v0::postgres {
 /// One connection. For one thread at a time, except for interrupt().
 class Connection {
  public:
-  /// Throws Unavailable or ServerRefused.
-  explicit Connection(const PostgresUri& uri);
+  /// Connects to the first host that accepts us, beginning with number `first_host`. Throws
+  /// Unavailable or ServerRefused.
+  explicit Connection(const PostgresUri& uri, std::size_t first_host = 0);
   ~Connection();
   Connection(const Connection&) = delete;
   Connection& operator=(const Connection&) = delete;
@@ -24,8 +30,8 @@ class Connection {
   /// Thrown if nothing was sent, because the server had closed the connection before.
   struct Dead {};
 
-  /// Runs one statement, which is a transaction of its own. Throws Dead, SqlRefused, or
-  /// OutcomeUnknown if the connection was lost after it was sent.
+  /// Runs one statement, which is a transaction of its own. Throws Dead, SqlRefused, Unavailable if
+  /// cancel() has ended it, or OutcomeUnknown if the answer was lost.
   pqxx::result run(const Statement& statement, const Params& params);
 
   /// Runs `work` in one transaction and commits it. Throws what run() throws, or what `work` does.
@@ -38,6 +44,21 @@ class Connection {
   /// False once the connection is lost or its state is not known.
   bool usable() const { return !broken_ && connection_->is_open(); }
 
+  /// Whether other connections to the same server are probably of no use either: it is read-only,
+  /// shuts down, or does not answer.
+  bool siblings_suspect() const { return siblings_suspect_; }
+
+  /// The number of the host in the URI.
+  std::size_t host() const { return host_; }
+
+  /// Asks the server to end the statement, and returns at once. May be called from any thread while
+  /// another one is in run(), and more than once.
+  void cancel() noexcept;
+
+  /// After cancel(), before the next statement: waits at most `longest` until the request is over,
+  /// so that it cannot hit that one. Otherwise the connection is not usable any more.
+  void settle(std::chrono::milliseconds longest);
+
   /// Breaks the connection. A thread that waits for an answer gets an error at once. May be called
   /// from any thread.
   void interrupt() noexcept;
@@ -47,9 +68,14 @@ class Connection {
   [[noreturn]] void raise(const std::exception& error);
 
   std::string where_;
-  std::unique_ptr<pqxx::connection> connection_;
+  std::size_t host_;
+  std::optional<CancelRequest> cancel_request_;
+  std::unique_ptr<PqxxConnection> connection_;
   std::unique_ptr<pqxx::quiet_errorhandler> silence_;  // a library does not print
   bool broken_ = false;
+  bool siblings_suspect_ = false;
+  std::atomic<bool> cancelled_{false};
+  std::atomic<bool> interrupted_{false};
   bool keeps_plans_ = true;  // until a prepared statement turns out to be missing
   std::unordered_set<std::string> prepared_;
   int socket_ = -1;  // a duplicate, so that interrupt() cannot hit another file with that number

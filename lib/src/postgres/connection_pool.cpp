@@ -13,6 +13,10 @@ using std::chrono::milliseconds;
 constexpr milliseconds first_reconnect_pause{50};
 constexpr milliseconds longest_reconnect_pause{2'000};
 
+// How long a statement that was cancelled may take to end. A user waits that much longer.
+constexpr milliseconds shortest_grace{100};
+constexpr milliseconds longest_grace{1'000};
+
 // How often a statement is run in all if it meets deadlocks or serialization failures.
 constexpr int most_tries = 6;
 
@@ -37,8 +41,14 @@ class ConnectionPool::Loan {
 ConnectionPool::ConnectionPool(PostgresUri uri, PostgresOptions options)
     : uri_(std::move(uri)),
       options_(std::move(options)),
+      grace_(std::clamp(options_.command_timeout / 2, shortest_grace, longest_grace)),
       backoff_(first_reconnect_pause, longest_reconnect_pause),
-      watchdog_([this](const std::stop_token& stop) { watch(stop); }) {}
+      watchdog_([this](const std::stop_token& stop) { watch(stop); }) {
+  // So that giving a connection back cannot fail.
+  const ThreadLock lock(mutex_);
+  idle_.reserve(options_.connections);
+  busy_.reserve(options_.connections);
+}
 
 ConnectionPool::~ConnectionPool() = default;
 
@@ -56,7 +66,10 @@ pqxx::result ConnectionPool::run(const Statement& statement, const Params& param
       if (++dead <= options_.connections) continue;
       throw Unavailable(uri_.display + ": the server closes every connection");
     } catch (const SqlRefused& refused) {
-      if (refused.reason() != ServerRefused::Reason::conflict || tries == most_tries) throw;
+      // A row that was locked for so long probably still is.
+      const bool may_help = refused.reason() == ServerRefused::Reason::conflict &&
+                            refused.sqlstate() != sqlstate::lock_not_available;
+      if (!may_help || tries == most_tries) throw;
     }
     ++tries;
     retries_.fetch_add(1, std::memory_order_relaxed);
@@ -102,16 +115,36 @@ void ConnectionPool::give_back(std::unique_ptr<Connection> connection) noexcept 
   {
     const ThreadLock lock(mutex_);
     std::erase_if(busy_, [&](const Busy& busy) { return busy.connection == connection.get(); });
-    --taken_;
-    if (connection->usable()) idle_.push_back(std::move(connection));
-    freed_.notify_one();
   }
-  // A broken one is closed here, outside the lock.
+  // From here on the watchdog does not cancel it any more.
+  connection->settle(grace_);
+  if (connection->siblings_suspect()) close_idle(connection->host());
+  // Closed before its place is free, so that the server never sees more of them than it may.
+  if (!connection->usable()) connection.reset();
+  const ThreadLock lock(mutex_);
+  --taken_;
+  if (connection) idle_.push_back(std::move(connection));
+  freed_.notify_one();
+}
+
+/// Closes the idle connections because one to this host turned out to be of no use, so that they
+/// are not tried one by one. New ones begin with the next host.
+void ConnectionPool::close_idle(std::size_t host) noexcept {
+  for (;;) {
+    std::unique_ptr<Connection> idle;  // closed outside the lock
+    const ThreadLock lock(mutex_);
+    host_ = (host + 1) % uri_.hosts.size();
+    if (idle_.empty()) return;
+    idle = std::move(idle_.back());
+    idle_.pop_back();
+  }
 }
 
 std::unique_ptr<Connection> ConnectionPool::connect() {
+  std::size_t first_host = 0;
   {
     const ThreadLock lock(mutex_);
+    first_host = host_;
     if (Clock::now() < next_attempt_) {
       if (last_refusal_) throw ServerRefused(*last_refusal_, last_error_);
       throw Unavailable(last_error_);
@@ -124,8 +157,9 @@ std::unique_ptr<Connection> ConnectionPool::connect() {
     next_attempt_ = Clock::now() + backoff_.next();
   };
   try {
-    auto connection = std::make_unique<Connection>(uri_);
+    auto connection = std::make_unique<Connection>(uri_, first_host);
     const ThreadLock lock(mutex_);
+    host_ = connection->host();
     backoff_.reset();
     next_attempt_ = {};
     return connection;
@@ -138,11 +172,10 @@ std::unique_ptr<Connection> ConnectionPool::connect() {
   }
 }
 
-/// Breaks connections whose users have waited too long, because libpq itself would wait forever.
-/// Looks about eight times within a time-out while there are calls, and sleeps while there are
-/// none.
+/// Ends statements that take too long, because libpq itself would wait forever. Looks about eight
+/// times within a time-out while there are calls, and sleeps while there are none.
 void ConnectionPool::watch(const std::stop_token& stop) {
-  const auto tick = std::clamp(options_.command_timeout / 8, milliseconds{5}, milliseconds{1'000});
+  const auto tick = std::clamp(options_.command_timeout / 8, milliseconds{5}, milliseconds{250});
   ThreadLock lock(mutex_);
   while (!stop.stop_requested()) {
     if (!called_ && busy_.empty()) {
@@ -152,9 +185,20 @@ void ConnectionPool::watch(const std::stop_token& stop) {
     }
     called_ = false;
     wake_watchdog_.wait_for(lock, stop, tick, [] { return false; });
-    const auto now = Clock::now();
-    for (Busy& busy : busy_) {
-      if (busy.deadline <= now) busy.connection->interrupt();
+    enforce_deadlines(Clock::now());
+  }
+}
+
+/// A statement is first cancelled, so that it does not go on for nobody. The connection is broken
+/// only if the server does not answer that either.
+void ConnectionPool::enforce_deadlines(Clock::time_point now) {
+  for (Busy& busy : busy_) {
+    if (now < busy.deadline) continue;
+    if (!busy.give_up) busy.give_up = now + grace_;
+    if (now < *busy.give_up) {
+      busy.connection->cancel();  // again each time: one that came between two statements is lost
+    } else {
+      busy.connection->interrupt();
     }
   }
 }

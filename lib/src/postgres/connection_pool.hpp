@@ -26,8 +26,9 @@ class ConnectionPool {
   ConnectionPool& operator=(const ConnectionPool&) = delete;
 
   /// Runs one statement in a transaction of its own, and repeats it a few times after deadlocks and
-  /// serialization failures. Throws Unavailable if it was not sent, OutcomeUnknown if it was sent
-  /// and no answer came in time, and SqlRefused if the server refused it.
+  /// serialization failures. If it takes too long, it is cancelled. Throws Unavailable if it was
+  /// not sent or was cancelled, OutcomeUnknown if it was sent and the server did not answer the
+  /// cancellation either, and SqlRefused if the server refused it.
   pqxx::result run(const Statement& statement, const Params& params);
 
   /// How often a statement was repeated.
@@ -42,16 +43,20 @@ class ConnectionPool {
   struct Busy {
     Connection* connection;
     Clock::time_point deadline;
+    std::optional<Clock::time_point> give_up = std::nullopt;  ///< set once it was cancelled
   };
   class Loan;
 
   std::unique_ptr<Connection> take(Clock::time_point deadline);
   void give_back(std::unique_ptr<Connection> connection) noexcept;
+  void close_idle(std::size_t host) noexcept;
   std::unique_ptr<Connection> connect();
   void watch(const std::stop_token& stop);
+  void enforce_deadlines(Clock::time_point now) LEASEHOLD_REQUIRES(mutex_);
 
   const PostgresUri uri_;
   const PostgresOptions options_;
+  const std::chrono::milliseconds grace_;  // for the answer to a cancellation
   std::atomic<std::uint64_t> retries_{0};
 
   ThreadMutex mutex_;
@@ -61,7 +66,9 @@ class ConnectionPool {
   std::vector<std::unique_ptr<Connection>> idle_ LEASEHOLD_GUARDED_BY(mutex_);
   std::vector<Busy> busy_ LEASEHOLD_GUARDED_BY(mutex_);
   std::size_t taken_ LEASEHOLD_GUARDED_BY(mutex_) = 0;  // connections in use or being made
-  bool called_ LEASEHOLD_GUARDED_BY(mutex_) = false;    // since the watchdog looked last
+  // The host of the URI that accepted a connection last.
+  std::size_t host_ LEASEHOLD_GUARDED_BY(mutex_) = 0;
+  bool called_ LEASEHOLD_GUARDED_BY(mutex_) = false;  // since the watchdog looked last
   bool watchdog_sleeps_ LEASEHOLD_GUARDED_BY(mutex_) = false;
   Backoff backoff_ LEASEHOLD_GUARDED_BY(mutex_);
   Clock::time_point next_attempt_ LEASEHOLD_GUARDED_BY(mutex_);

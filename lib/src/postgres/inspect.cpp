@@ -6,12 +6,12 @@
 
 namespace leasehold::inline v0::postgres {
 
-std::optional<TaskRecord> PostgresTaskStore::get(TaskId id) {
+std::optional<StoredTask> PostgresTaskStore::get(TaskId id) {
   Params params;
   params.add(id.value);
   const auto reply = pool_.run(statements_.get, params);
   if (reply.empty()) return std::nullopt;
-  return to_task_record(reply[0]);
+  return to_stored_task(reply[0]);
 }
 
 std::vector<TaskRecord> PostgresTaskStore::list(const TaskFilter& filter) {
@@ -19,8 +19,11 @@ std::vector<TaskRecord> PostgresTaskStore::list(const TaskFilter& filter) {
   params.add(filter.type);
   params.add(filter.state ? std::optional(std::string(to_string(*filter.state))) : std::nullopt);
   params.add(filter.worker).add(filter.after.value).add(static_cast<std::int64_t>(filter.limit));
+  params.add(std::string_view(filter.payloads == Payloads::with ? "true" : "false"));
   std::vector<TaskRecord> tasks;
-  for (const auto& row : pool_.run(statements_.list, params)) tasks.push_back(to_task_record(row));
+  for (const auto& row : pool_.run(statements_.list, params)) {
+    tasks.push_back(to_stored_task(row).record);
+  }
   return tasks;
 }
 

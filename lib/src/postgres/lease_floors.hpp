@@ -3,26 +3,23 @@
 #include <chrono>
 #include <compare>
 #include <cstdint>
-#include <limits>
 #include <map>
 #include <string>
-#include <vector>
 
 #include "support/thread_safety.hpp"
 
 namespace leasehold::inline v0::postgres {
 
-/// A place in the order in which tasks of one type are leased.
+/// A place among the tasks of one type and priority, in the order in which they are leased.
 struct LeasePlace {
-  int rank = std::numeric_limits<int>::max();  ///< the negated priority
   std::int64_t run_at_us = 0;
   std::int64_t id = 0;
 
   friend auto operator<=>(const LeasePlace&, const LeasePlace&) = default;
 };
 
-/// Remembers for each type where the next lease begins its search (its floor): behind the tasks
-/// that this process leased last.
+/// Remembers for each type and priority where the next lease begins its search (its floor): behind
+/// the tasks that this process leased last.
 ///
 /// The reason: each leased task leaves a dead entry at the head of the index. While another
 /// transaction stays open, dead entries cannot be removed, and each lease that begins at the head
@@ -36,17 +33,18 @@ struct LeasePlace {
 class LeaseFloors {
  public:
   using Clock = std::chrono::steady_clock;
+  /// By rank, which is the negated priority.
+  using Places = std::map<int, LeasePlace>;
 
-  /// The floor to use now, or `none` for a full scan.
-  LeasePlace floor_of(const std::string& type, Clock::time_point now);
-  static constexpr LeasePlace none{};
+  /// The floors to use now. Empty for a full scan.
+  Places floors_of(const std::string& type, Clock::time_point now);
 
   /// Whether a full scan is cheap enough to be made whenever a lease found too few tasks.
   bool full_scan_is_cheap(const std::string& type);
 
   struct Scan {
-    LeasePlace used;         ///< the floor that it began at
-    LeasePlace last;         ///< the last task that it leased, or `none`
+    bool full = false;       ///< it began at the head of each rank
+    Places last;             ///< the last task that it leased in each rank
     bool satisfied = false;  ///< it leased as many as it was allowed to
     Clock::duration took{};
   };
@@ -57,7 +55,7 @@ class LeaseFloors {
 
  private:
   struct Entry {
-    LeasePlace floor;
+    Places floors;
     Clock::time_point full_scan_due;
     Clock::duration full_scan_took{};
   };

@@ -7,17 +7,19 @@
 
 namespace leasehold::inline v0::postgres {
 
-/// Adds the ids and the versions of leases as two parameters.
+/// Adds the ids, the versions and the lease ids of leases as three parameters.
 template <typename Items, typename KeyOf = std::identity>
 void add_keys(Params& params, const Items& items, KeyOf key_of = {}) {
   ArrayText ids(items.size() * 10);
   ArrayText versions(items.size() * 4);
+  ArrayText leases(items.size() * 20);
   for (const auto& item : items) {
     const LeaseKey& key = key_of(item);
     ids.add(key.id.value);
     versions.add(key.version.value);
+    leases.add(key.lease.value);
   }
-  params.add(std::move(ids)).add(std::move(versions));
+  params.add(std::move(ids)).add(std::move(versions)).add(std::move(leases));
 }
 
 }  // namespace leasehold::inline v0::postgres

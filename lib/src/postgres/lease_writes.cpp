@@ -1,3 +1,8 @@
+#include <algorithm>
+#include <map>
+#include <numeric>
+#include <tuple>
+
 #include "postgres/callers_transaction.hpp"
 #include "postgres/lease_keys.hpp"
 #include "postgres/postgres_task_store.hpp"
@@ -8,28 +13,36 @@ namespace leasehold::inline v0::postgres {
 
 using std::chrono::milliseconds;
 
-std::vector<TaskId> PostgresTaskStore::extend(std::span<const LeaseKey> keys,
-                                              milliseconds duration) {
+Renewed PostgresTaskStore::extend(std::span<const Renewable> leases, milliseconds duration) {
   Params params;
-  add_keys(params, keys);
-  params.add(duration.count());
-  return to_ids(pool_.run(statements_.extend, params));
+  add_keys(params, leases, [](const Renewable& lease) { return lease.key; });
+  ArrayText started;
+  for (const Renewable& lease : leases) {
+    if (lease.started) started.add(lease.key.id.value);
+  }
+  params.add(std::move(started)).add(duration.count());
+  Renewed renewed;
+  for (const auto& row : pool_.run(statements_.extend, params)) {
+    (row[1].as<bool>() ? renewed.renewed : renewed.locked).push_back(to_id(row));
+  }
+  return renewed;
 }
 
 LeaseWrite PostgresTaskStore::complete_in(const CallersTransaction& transaction,
                                           const FinishedTask& task, Keep keep) {
   return in_transaction_of_caller(transaction, [&](pqxx::transaction_base& callers) {
-    const auto reply = execute(callers, completion_statement(statements_, keep).text,
-                               completion_params({&task, 1}, keep));
+    const auto reply = execute(callers, statements_.complete.text,
+                               completion_params({&task, 1}, keep, std::nullopt));
     return reply.empty() ? LeaseWrite::stale : LeaseWrite::accepted;
   });
 }
 
 std::vector<TaskId> PostgresTaskStore::release(std::span<const LeaseKey> keys,
-                                               std::optional<milliseconds> delay) {
+                                               std::optional<milliseconds> delay, GivenBack when) {
   Params params;
   add_keys(params, keys);
-  params.add(delay ? std::optional(delay->count()) : std::nullopt);
+  params.add(delay ? std::optional(delay->count()) : std::nullopt)
+      .add(std::string_view(when == GivenBack::in_order ? "true" : "false"));
   const auto reply = pool_.run(statements_.release, params);
   for (const auto& row : reply) leasing_.forget(row[1].c_str());
   return to_ids(reply);
@@ -37,18 +50,44 @@ std::vector<TaskId> PostgresTaskStore::release(std::span<const LeaseKey> keys,
 
 LeaseWrite PostgresTaskStore::progress(const LeaseKey& key, std::string_view json) {
   Params params;
-  params.add(key.id.value).add(key.version.value).add(json);
+  params.add(key.id.value).add(key.version.value).add(key.lease.value).add(json);
   return pool_.run(statements_.progress, params).empty() ? LeaseWrite::stale : LeaseWrite::accepted;
 }
 
-FailOutcome PostgresTaskStore::fail(const LeaseKey& key, const Failure& failure) {
+std::vector<FailOutcome> PostgresTaskStore::fail(std::span<const FailedTask> tasks) {
+  std::vector<std::size_t> order(tasks.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  std::sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
+    return std::tie(tasks[a].key.id, tasks[a].key.version) <
+           std::tie(tasks[b].key.id, tasks[b].key.version);
+  });
   Params params;
-  params.add(key.id.value).add(key.version.value).add(failure.error);
-  params.add(failure.retry_after ? std::optional(failure.retry_after->count()) : std::nullopt);
-  const auto reply = pool_.run(statements_.fail, params);
-  if (reply.empty()) return FailOutcome::stale;
-  return to_state(reply[0][0].c_str()) == TaskState::dead ? FailOutcome::dead
-                                                          : FailOutcome::retried;
+  add_keys(params, order, [&](std::size_t i) { return tasks[i].key; });
+  ArrayText errors;
+  ArrayText delays;
+  for (const std::size_t i : order) {
+    errors.add(tasks[i].error);
+    if (tasks[i].retry_after) {
+      delays.add(tasks[i].retry_after->count());
+    } else {
+      delays.add_null();
+    }
+  }
+  params.add(std::move(errors)).add(std::move(delays));
+  std::map<TaskId, FailOutcome> accepted;
+  for (const auto& row : pool_.run(statements_.fail, params)) {
+    accepted[to_id(row)] = row[1].as<bool>() ? FailOutcome::dead : FailOutcome::retried;
+  }
+  std::vector<FailOutcome> outcomes(tasks.size(), FailOutcome::stale);
+  // If the call contains two leases of one task, the answer refers to the newer one, which comes
+  // last: the older one must have ended.
+  for (auto i = order.rbegin(); i != order.rend(); ++i) {
+    const auto found = accepted.find(tasks[*i].key.id);
+    if (found == accepted.end()) continue;
+    outcomes[*i] = found->second;
+    accepted.erase(found);
+  }
+  return outcomes;
 }
 
 }  // namespace leasehold::inline v0::postgres

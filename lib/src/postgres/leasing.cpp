@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 #include <set>
+#include <tuple>
 #include <utility>
 
 #include "leasehold/errors.hpp"
@@ -11,50 +12,52 @@
 namespace leasehold::inline v0::postgres {
 namespace {
 
-LeasePlace place_of(const LeasedTask& task) {
-  return {-task.priority, task.run_at_us, task.key.id.value};
-}
+constexpr std::size_t most_lost = 100;
+constexpr std::chrono::milliseconds between_give_backs{500};
+
+std::size_t bytes_of(const LeasedTask& task) { return task.payload.size() + task.progress.size(); }
 
 }  // namespace
 
 /// One call of lease(), which takes one statement or a few.
 struct Leasing::Call {
   const LeaseRequest& request;
-  std::vector<LeasedTask> tasks;
-  std::vector<std::string> with_more;  ///< types that the last statement leased in full
-  std::set<std::string> with_floor;    ///< types that were not searched from the head
+  const LeaseId lease;
+  std::size_t starts;
+  std::size_t bytes;  ///< that the rest of the tasks may have
+  std::vector<LeasedTask> tasks{};
+  std::vector<std::string> with_more{};  ///< types that the last statement leased in full
+  std::set<std::string> with_floor{};    ///< types that were not searched from the head
 
-  std::size_t missing() const { return request.limit - tasks.size(); }
+  std::size_t missing() const { return bytes == 0 ? 0 : request.limit - tasks.size(); }
 };
 
-Leasing::Leasing(ConnectionPool& pool, const Statement& statement)
-    : pool_(pool), statement_(statement) {}
+Leasing::Leasing(ConnectionPool& pool, const Statements& statements)
+    : pool_(pool), statements_(statements) {}
 
-std::vector<LeasedTask> Leasing::lease(const LeaseRequest& request, Companion* companion) {
+std::vector<LeasedTask> Leasing::lease(const LeaseRequest& request, LeaseId lease,
+                                       std::size_t starts) {
+  give_back_lost();
   // Another type goes first each time, so that a limit below the number of types is fair too.
   std::vector<std::string> types = request.types;
   const auto first = std::ptrdiff_t(turns_.next(types));
   std::rotate(types.begin(), types.begin() + first, types.end());
 
-  Call call{request, {}, {}, {}};
+  Call call{request, lease, starts, request.max_bytes};
   const std::size_t share = (request.limit + types.size() - 1) / types.size();
-  run(call, types, share, From::floor, companion);
+  run(call, types, share, From::floor);
   try {
     run_for_the_rest(call);
   } catch (const Error&) {
-    // The tasks that were leased before must be returned: they would wait for their leases to
-    // expire and count a crash. If the trouble lasts, the next call reports it.
-    if (call.tasks.empty() && !companion) throw;
-    if (call.tasks.empty()) companion->error = std::current_exception();
+    // The tasks that were leased before must be returned: otherwise they would wait for their
+    // leases to expire. If the trouble lasts, the next call reports it.
+    if (call.tasks.empty()) throw;
   }
-  std::sort(call.tasks.begin(), call.tasks.end(),
-            [](const auto& a, const auto& b) { return place_of(a) < place_of(b); });
+  std::sort(call.tasks.begin(), call.tasks.end(), [](const auto& a, const auto& b) {
+    return std::tuple(-a.priority, a.run_at_us, a.key.id) <
+           std::tuple(-b.priority, b.run_at_us, b.key.id);
+  });
   return std::move(call.tasks);
-}
-
-bool Leasing::is_quick(const LeaseRequest& request) {
-  return std::all_of(request.types.begin(), request.types.end(),
-                     [&](const auto& type) { return floors_.full_scan_is_cheap(type); });
 }
 
 void Leasing::run_for_the_rest(Call& call) {
@@ -71,60 +74,105 @@ void Leasing::run_for_the_rest(Call& call) {
   }
 }
 
-void Leasing::run(Call& call, std::span<const std::string> types, std::size_t share, From from,
-                  Companion* companion) {
-  const auto sent = LeaseFloors::Clock::now();
+void Leasing::run(Call& call, std::span<const std::string> types, std::size_t share, From from) {
+  const auto sent = Clock::now();
   ArrayText names;
+  ArrayText of;
   ArrayText ranks;
   ArrayText run_ats;
   ArrayText ids;
   std::map<std::string_view, LeaseFloors::Scan> scans;
-  for (const std::string& type : types) {
-    const LeasePlace floor = from == From::floor ? floors_.floor_of(type, sent) : LeaseFloors::none;
-    names.add(type);
-    ranks.add(floor.rank);
-    run_ats.add(floor.run_at_us);
-    ids.add(floor.id);
-    scans[type].used = floor;
+  for (std::size_t i = 0; i < types.size(); ++i) {
+    names.add(types[i]);
+    const auto floors =
+        from == From::floor ? floors_.floors_of(types[i], sent) : LeaseFloors::Places{};
+    scans[types[i]].full = floors.empty();
+    for (const auto& [rank, place] : floors) {
+      of.add(static_cast<std::int64_t>(i + 1));
+      ranks.add(rank);
+      run_ats.add(place.run_at_us);
+      ids.add(place.id);
+    }
   }
   Params params;
   params.add(std::string_view(call.request.worker))
+      .add(call.lease.value)
       .add(call.request.duration.count())
       .add(static_cast<std::int64_t>(share))
       .add(static_cast<std::int64_t>(call.missing()))
+      .add(static_cast<std::int64_t>(call.bytes))
+      .add(static_cast<std::int64_t>(call.starts))
       .add(std::move(names))
+      .add(std::move(of))
       .add(std::move(ranks))
       .add(std::move(run_ats))
       .add(std::move(ids));
-  if (companion) params.add_all(companion->params);
-  const pqxx::result reply = pool_.run(companion ? companion->statement : statement_, params);
-  const auto now = LeaseFloors::Clock::now();
+  const pqxx::result reply = send(call, params);
+  const auto now = Clock::now();
 
   std::map<std::string_view, std::size_t> leased;
+  std::size_t bytes = 0;
   for (const auto& row : reply) {
-    if (companion && was_completed(row)) {
-      companion->accepted.push_back(to_id(row));
-      continue;
-    }
-    const LeasedTask& task = call.tasks.emplace_back(to_leased_task(row));
+    LeasedTask& task = call.tasks.emplace_back(to_leased_task(row));
+    task.key.lease = call.lease;
+    bytes += bytes_of(task);
+    if (task.started && call.starts > 0) --call.starts;
     const auto scan = scans.find(task.type);
-    scan->second.last = scan->second.last == LeaseFloors::none
-                            ? place_of(task)
-                            : std::max(scan->second.last, place_of(task));
+    const LeasePlace place{task.run_at_us, task.key.id.value};
+    const auto [last, is_new] = scan->second.last.emplace(-task.priority, place);
+    if (!is_new) last->second = std::max(last->second, place);
     ++leased[scan->first];
   }
-  const bool full = call.missing() == 0;
+  const bool full = call.request.limit == call.tasks.size();
+  const bool cut = !reply.empty() && was_cut_short(reply[0]);
+  call.bytes = cut || bytes >= call.bytes ? 0 : call.bytes - bytes;
   for (const std::string& type : types) {
     LeaseFloors::Scan& scan = scans[type];
-    if (full && leased[type] == 0) {  // its turn did not come: nothing was learned
-      if (scan.used == LeaseFloors::none) floors_.forget(type);  // the full scan is still due
+    if ((full || cut) && leased[type] == 0) {  // its turn did not come: nothing was learned
+      if (scan.full) floors_.forget(type);     // the full scan is still due
       continue;
     }
-    scan.satisfied = leased[type] >= share || full;
+    scan.satisfied = leased[type] >= share || full || cut;
     scan.took = now - sent;
     floors_.learn(type, scan, now);
     if (leased[type] >= share) call.with_more.push_back(type);
-    if (scan.used != LeaseFloors::none) call.with_floor.insert(type);
+    if (!scan.full) call.with_floor.insert(type);
+  }
+}
+
+/// If the reply is lost, the tasks may be leased to nobody. They are given back later.
+pqxx::result Leasing::send(const Call& call, const Params& params) {
+  try {
+    return pool_.run(statements_.lease, params);
+  } catch (const OutcomeUnknown&) {
+    const ThreadLock lock(mutex_);
+    if (lost_.size() < most_lost) {
+      lost_.push_back({call.lease, Clock::now() + call.request.duration});
+    }
+    throw;
+  }
+}
+
+/// A call that hangs on the server can still be executed after we have looked, so each is looked
+/// for until it was found or its leases have expired.
+void Leasing::give_back_lost() {
+  std::vector<Lost> lost;
+  {
+    const ThreadLock lock(mutex_);
+    const auto now = Clock::now();
+    std::erase_if(lost_, [&](const Lost& one) { return one.until < now; });
+    if (lost_.empty() || now < next_give_back_) return;
+    next_give_back_ = now + between_give_backs;
+    lost = lost_;
+  }
+  for (const Lost& one : lost) {
+    Params params;
+    params.add(one.lease.value);
+    const auto reply = pool_.run(statements_.give_back, params);
+    if (reply.empty()) continue;
+    for (const auto& row : reply) floors_.forget(row[0].c_str());
+    const ThreadLock lock(mutex_);
+    std::erase_if(lost_, [&](const Lost& other) { return other.lease == one.lease; });
   }
 }
 

@@ -1,53 +1,54 @@
 #pragma once
 
-#include <exception>
+#include <chrono>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "postgres/connection_pool.hpp"
 #include "postgres/lease_floors.hpp"
+#include "postgres/statements.hpp"
+#include "support/thread_safety.hpp"
 #include "support/turns.hpp"
 #include "tasks/task_store.hpp"
 
 namespace leasehold::inline v0::postgres {
 
 /// Leases tasks. Gives each type its fair share, and begins each search where tasks are likely.
-/// Thread-safe.
+/// Leases whose reply was lost are given back by a later call. Thread-safe.
 class Leasing {
  public:
-  /// `statement` is lease.
-  Leasing(ConnectionPool& pool, const Statement& statement);
-
-  /// Completions that the same statement makes.
-  struct Companion {
-    const Statement& statement;    ///< lease_and_complete or lease_and_delete
-    Params params;                 ///< of the completions
-    std::vector<TaskId> accepted;  ///< the answer
-    std::exception_ptr error;      ///< why nothing was leased; the completions were made
-  };
+  Leasing(ConnectionPool& pool, const Statements& statements);
 
   /// The tasks are ordered by priority, then run_at, then id.
-  std::vector<LeasedTask> lease(const LeaseRequest& request, Companion* companion = nullptr);
-
-  /// False if a search from the head takes long, so that no other call should wait for it.
-  bool is_quick(const LeaseRequest& request);
+  std::vector<LeasedTask> lease(const LeaseRequest& request, LeaseId lease, std::size_t starts);
 
   /// A task of this type went back to an earlier place: search from the head next time.
   void forget(const std::string& type) { floors_.forget(type); }
 
  private:
+  using Clock = std::chrono::steady_clock;
   enum class From { floor, head };
   struct Call;
+  /// A call whose reply was lost. Its tasks may be leased to nobody.
+  struct Lost {
+    LeaseId lease;
+    Clock::time_point until;  ///< then the leases have expired
+  };
 
   void run_for_the_rest(Call& call);
-  void run(Call& call, std::span<const std::string> types, std::size_t share, From from,
-           Companion* companion = nullptr);
+  void run(Call& call, std::span<const std::string> types, std::size_t share, From from);
+  pqxx::result send(const Call& call, const Params& params);
+  void give_back_lost();
 
   ConnectionPool& pool_;
-  const Statement& statement_;
+  const Statements& statements_;
   LeaseFloors floors_;
   Turns turns_;
+
+  ThreadMutex mutex_;
+  std::vector<Lost> lost_ LEASEHOLD_GUARDED_BY(mutex_);
+  Clock::time_point next_give_back_ LEASEHOLD_GUARDED_BY(mutex_){};
 };
 
 }  // namespace leasehold::inline v0::postgres

@@ -6,6 +6,10 @@ namespace leasehold::inline v0::postgres {
 
 using std::chrono::milliseconds;
 
+namespace {
+constexpr milliseconds one_day = std::chrono::hours{24};
+}  // namespace
+
 Update PostgresTaskStore::update(TaskId id, TaskVersion expected, const TaskChanges& changes) {
   Params params;
   params.add(id.value).add(expected.value).add(changes.payload).add(changes.priority);
@@ -16,12 +20,13 @@ Update PostgresTaskStore::update(TaskId id, TaskVersion expected, const TaskChan
     leasing_.forget(reply[0][1].c_str());
     return {Update::Outcome::updated, TaskVersion{reply[0][0].as<std::int64_t>()}};
   }
-  const auto record = get(id);
-  if (!record) return {Update::Outcome::not_found, {}};
-  if (record->version == expected && record->state == TaskState::leased) {
+  const auto stored = get(id);
+  if (!stored) return {Update::Outcome::not_found, {}};
+  const TaskVersion version = stored->record.version;
+  if (version == expected && stored->record.state == TaskState::leased) {
     return {Update::Outcome::leased, expected};
   }
-  return {Update::Outcome::conflict, record->version};
+  return {Update::Outcome::conflict, version};
 }
 
 CancelOutcome PostgresTaskStore::cancel(TaskId id) {
@@ -47,13 +52,27 @@ RetryOutcome PostgresTaskStore::retry(TaskId id) {
   }
 }
 
-std::uint64_t PostgresTaskStore::remove_finished(TaskState state, milliseconds age,
-                                                 std::size_t chunk) {
+Removed PostgresTaskStore::remove_finished(TaskState state, milliseconds age, std::size_t chunk) {
+  std::uint64_t dropped = 0;
+  if (state == TaskState::completed) {
+    Params days;
+    days.add(age.count());
+    try {
+      dropped = pool_.run(statements_.drop_days, days)[0][0].as<std::uint64_t>();
+      // What is left of the last day is dropped with it, a day later at most. That costs nothing,
+      // where deleting rows costs as much as adding them.
+      if (age >= one_day) return {dropped, false};
+    } catch (const SqlRefused& refused) {
+      // Only the owner of the tables may drop them. Others delete rows.
+      if (refused.reason() != ServerRefused::Reason::permission) throw;
+    }
+  }
   Params params;
   params.add(std::string_view(to_string(state)))
       .add(age.count())
       .add(static_cast<std::int64_t>(chunk));
-  return pool_.run(statements_.remove_finished, params)[0][0].as<std::uint64_t>();
+  const auto removed = pool_.run(statements_.remove_finished, params)[0][0].as<std::uint64_t>();
+  return {dropped + removed, removed >= chunk};
 }
 
 }  // namespace leasehold::inline v0::postgres

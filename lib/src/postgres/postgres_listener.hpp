@@ -16,7 +16,7 @@ class PostgresListener : public TaskListener {
   PostgresListener(const PostgresUri& uri, const Statement& listen)
       : connection_(uri), listen_(listen) {}
 
-  void wait(const std::stop_token& stop) override {
+  News wait(const std::stop_token& stop) override {
     const std::stop_callback interrupt(stop, [this] { connection_.interrupt(); });
     try {
       if (listens_) {
@@ -31,6 +31,7 @@ class PostgresListener : public TaskListener {
     } catch (const Error&) {
       if (!stop.stop_requested()) throw;
     }
+    return {};
   }
 
  private:

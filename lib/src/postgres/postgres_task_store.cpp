@@ -14,7 +14,7 @@ PostgresTaskStore::PostgresTaskStore(PostgresUri uri, const TaskQueueOptions& op
       statements_(options.postgres.schema),
       channel_(options.notify == Notify::on ? std::optional(options.postgres.schema)
                                             : std::nullopt),
-      leasing_(pool_, statements_.lease),
+      leasing_(pool_, statements_),
       small_calls_(pool_, leasing_, statements_, options.postgres.connections) {}
 
 void PostgresTaskStore::check_callers(const CallersTransaction& transaction) const {

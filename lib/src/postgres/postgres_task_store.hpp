@@ -23,28 +23,30 @@ class PostgresTaskStore : public TaskStore {
   std::vector<Enqueued> enqueue_in(const CallersTransaction& transaction,
                                    std::span<const NewTask> tasks) override;
 
-  std::vector<LeasedTask> lease(const LeaseRequest& request) override {
-    return small_calls_.lease(request);
+  std::vector<LeasedTask> lease(const LeaseRequest& request, LeaseId lease,
+                                std::size_t starts) override {
+    return small_calls_.lease(request, lease, starts);
   }
 
   // lease_writes.cpp
-  std::vector<TaskId> extend(std::span<const LeaseKey> keys,
-                             std::chrono::milliseconds duration) override;
+  Renewed extend(std::span<const Renewable> leases, std::chrono::milliseconds duration) override;
   std::vector<TaskId> complete(std::span<const FinishedTask> tasks, Keep keep) override {
     return small_calls_.complete(tasks, keep);
   }
   LeaseWrite complete_in(const CallersTransaction& transaction, const FinishedTask& task,
                          Keep keep) override;
   std::vector<TaskId> release(std::span<const LeaseKey> keys,
-                              std::optional<std::chrono::milliseconds> delay) override;
+                              std::optional<std::chrono::milliseconds> delay,
+                              GivenBack when) override;
   LeaseWrite progress(const LeaseKey& key, std::string_view json) override;
-  FailOutcome fail(const LeaseKey& key, const Failure& failure) override;
+  std::vector<FailOutcome> fail(std::span<const FailedTask> tasks) override;
 
   // recover.cpp
   std::vector<RecoveredTask> recover(TaskId after, const RecoveryOptions& options) override;
+  Upkeep look_after(std::string_view worker, const RecoveryOptions& options) override;
 
   // inspect.cpp
-  std::optional<TaskRecord> get(TaskId id) override;
+  std::optional<StoredTask> get(TaskId id) override;
   std::vector<TaskRecord> list(const TaskFilter& filter) override;
   std::vector<TaskCount> counts(std::uint64_t at_most) override;
   QueueHealth health() override;
@@ -53,8 +55,8 @@ class PostgresTaskStore : public TaskStore {
   Update update(TaskId id, TaskVersion expected, const TaskChanges& changes) override;
   CancelOutcome cancel(TaskId id) override;
   RetryOutcome retry(TaskId id) override;
-  std::uint64_t remove_finished(TaskState state, std::chrono::milliseconds age,
-                                std::size_t chunk) override;
+  Removed remove_finished(TaskState state, std::chrono::milliseconds age,
+                          std::size_t chunk) override;
 
   void check_callers(const CallersTransaction& transaction) const override;
   void transact(const std::function<void(sqlite3*)>& work) override;

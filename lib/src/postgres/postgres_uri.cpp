@@ -3,8 +3,12 @@
 #include <libpq-fe.h>
 
 #include <algorithm>
+#include <array>
+#include <charconv>
 #include <map>
 #include <memory>
+#include <optional>
+#include <utility>
 
 #include "leasehold/errors.hpp"
 #include "support/quote.hpp"
@@ -16,13 +20,15 @@ namespace {
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 
+using Options = std::map<std::string, std::string>;
+
 struct FreeOptions {
   void operator()(PQconninfoOption* options) const { PQconninfoFree(options); }
 };
 
 /// The options that libpq finds in a URI. Its error messages are not passed on, because they may
 /// quote the URI and with it a password.
-std::map<std::string, std::string> parse_options(const std::string& uri) {
+Options parse_options(const std::string& uri) {
   char* message = nullptr;
   const std::unique_ptr<PQconninfoOption, FreeOptions> options(
       PQconninfoParse(uri.c_str(), &message));
@@ -33,7 +39,7 @@ std::map<std::string, std::string> parse_options(const std::string& uri) {
         "postgresql://[user[:password]@]host[:port]/database[?option=value&…] or libpq's "
         "key=value form");
   }
-  std::map<std::string, std::string> given;
+  Options given;
   for (const auto* option = options.get(); option->keyword != nullptr; ++option) {
     if (option->val != nullptr) given[option->keyword] = option->val;
   }
@@ -47,6 +53,81 @@ std::string quoted(const std::string& value) {
     out += c;
   }
   return out + "'";
+}
+
+/// What we ask of libpq unless the URI says something else. A host that is lost without a word is
+/// noticed after a minute at the latest, also by a connection that only listens.
+constexpr std::array<std::pair<const char*, const char*>, 6> defaults{{
+    {"fallback_application_name", "leasehold"},
+    {"keepalives", "1"},
+    {"keepalives_idle", "20"},
+    {"keepalives_interval", "10"},
+    {"keepalives_count", "3"},
+    {"tcp_user_timeout", "30000"},
+}};
+
+/// The time-out that the URI gives, in seconds as for libpq, where 0 means none.
+std::optional<milliseconds> connect_timeout_of(const Options& given) {
+  const auto found = given.find("connect_timeout");
+  if (found == given.end()) return std::nullopt;
+  long count = 0;
+  const std::string& text = found->second;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), count);
+  if (error != std::errc{} || end != text.data() + text.size()) {
+    throw InvalidArgument(
+        "connect_timeout in the PostgreSQL URI must be a number of seconds, got " +
+        in_quotes(text));
+  }
+  constexpr long most = 3'600;
+  return seconds{count <= 0 ? most : std::min(count, most)};
+}
+
+std::vector<std::string> split(const std::string& list) {
+  std::vector<std::string> parts;
+  for (std::size_t from = 0;;) {
+    const auto comma = list.find(',', from);
+    parts.push_back(list.substr(from, comma - from));
+    if (comma == std::string::npos) return parts;
+    from = comma + 1;
+  }
+}
+
+/// Each host by itself. libpq would go through a list too, but it does not go on to the next host
+/// after every failure, and tells only for all of them together what was wrong.
+std::vector<PostgresUri::Host> hosts_of(const Options& given) {
+  const auto list_of = [&](const char* key) {
+    const auto found = given.find(key);
+    return found == given.end() ? std::vector<std::string>{} : split(found->second);
+  };
+  const auto names = list_of("host");
+  const auto addresses = list_of("hostaddr");
+  const auto ports = list_of("port");
+  const std::size_t count = std::max({names.size(), addresses.size(), std::size_t{1}});
+  const auto fits = [&](const std::vector<std::string>& list) {
+    return list.size() <= 1 || list.size() == count;
+  };
+  if ((!names.empty() && names.size() != count) ||
+      (!addresses.empty() && addresses.size() != count) || !fits(ports)) {
+    throw InvalidArgument("the PostgreSQL URI has lists of hosts and ports of different lengths");
+  }
+  std::vector<PostgresUri::Host> hosts;
+  for (std::size_t i = 0; i < count; ++i) {
+    Options own = given;
+    if (!names.empty()) own["host"] = names[i];
+    if (!addresses.empty()) own["hostaddr"] = addresses[i];
+    if (!ports.empty()) own["port"] = ports[ports.size() == 1 ? 0 : i];
+    // Of several hosts, one is the primary. We write, so a standby is of no use.
+    if (count > 1) own.emplace("target_session_attrs", "read-write");
+    PostgresUri::Host host;
+    for (const auto& [key, value] : own) host.conninfo += key + "=" + quoted(value) + " ";
+    const bool is_socket =
+        !names.empty() && (names[i].starts_with('/') || names[i].starts_with('@'));
+    if (!names.empty() && !is_socket && (addresses.empty() || addresses[i].empty())) {
+      host.name = names[i];
+    }
+    hosts.push_back(std::move(host));
+  }
+  return hosts;
 }
 
 }  // namespace
@@ -66,12 +147,12 @@ PostgresUri parse_uri(std::string_view uri, milliseconds connect_timeout) {
     throw InvalidArgument("the PostgreSQL URI contains a NUL byte");
   }
   auto given = parse_options(std::string(uri));
-  given.emplace("connect_timeout",
-                std::to_string(std::chrono::ceil<seconds>(connect_timeout).count()));
-  given.emplace("fallback_application_name", "leasehold");
+  for (const auto& [key, value] : defaults) given.emplace(key, value);
+  given["client_encoding"] = "UTF8";  // all texts of ours are
 
   PostgresUri result;
-  for (const auto& [key, value] : given) result.conninfo += key + "=" + quoted(value) + " ";
+  result.connect_timeout = connect_timeout_of(given).value_or(connect_timeout);
+  result.hosts = hosts_of(given);
   const auto or_default = [&](const char* key, const char* otherwise) {
     const auto found = given.find(key);
     return found == given.end() ? std::string(otherwise) : found->second;

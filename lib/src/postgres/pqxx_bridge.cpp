@@ -1,13 +1,15 @@
 #include "postgres/pqxx_bridge.hpp"
 
-#include <pqxx/version>
-
 namespace leasehold::inline v0::postgres {
 
 #if PQXX_VERSION_MAJOR >= 7
 
-std::unique_ptr<pqxx::connection> connect(const std::string& conninfo) {
-  return std::make_unique<pqxx::connection>(conninfo);
+#if PQXX_VERSION_MAJOR == 7 && PQXX_VERSION_MINOR < 7
+#error "Leasehold needs libpqxx 6.4, or 7.7.5 and later: earlier ones adopt no connection of libpq"
+#endif
+
+std::unique_ptr<PqxxConnection> adopt(LibpqConnection made) {
+  return std::make_unique<PqxxConnection>(PqxxConnection::seize_raw_connection(made.release()));
 }
 
 static pqxx::params values_of(const Params& params) {
@@ -43,13 +45,17 @@ pqxx::result execute_prepared(pqxx::transaction_base& transaction, const std::st
 
 #else
 
-std::unique_ptr<pqxx::connection> connect(const std::string& conninfo) {
-  auto connection = std::make_unique<pqxx::connection>(conninfo);
+PqxxConnection::PqxxConnection(LibpqConnection made)
+    : connection_base(policy_), policy_(std::move(made)) {
+  init();
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wdeprecated-declarations"
-  connection->inhibit_reactivation(true);  // libpqxx 7 never does it
+  inhibit_reactivation(true);
 #pragma GCC diagnostic pop
-  return connection;
+}
+
+std::unique_ptr<PqxxConnection> adopt(LibpqConnection made) {
+  return std::make_unique<PqxxConnection>(std::move(made));
 }
 
 static std::vector<const char*> values_of(const Params& params) {
@@ -77,6 +83,8 @@ std::string sqlstate_of(const std::exception& error) {
   // libpqxx 6.4 does not put the code into these; in 7 they are as good as any other.
   if (dynamic_cast<const pqxx::serialization_failure*>(&error)) return "40001";
   if (dynamic_cast<const pqxx::deadlock_detected*>(&error)) return "40P01";
+  if (dynamic_cast<const pqxx::statement_completion_unknown*>(&error)) return "40003";
+  if (dynamic_cast<const pqxx::transaction_rollback*>(&error)) return "40000";
   if (dynamic_cast<const pqxx::insufficient_privilege*>(&error)) return "42501";
   if (const auto* sql = dynamic_cast<const pqxx::sql_error*>(&error)) return sql->sqlstate();
   return {};

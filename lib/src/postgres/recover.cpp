@@ -1,3 +1,5 @@
+#include <algorithm>
+
 #include "postgres/postgres_task_store.hpp"
 #include "postgres/rows.hpp"
 
@@ -14,7 +16,23 @@ std::vector<RecoveredTask> PostgresTaskStore::recover(TaskId after,
     tasks.push_back(to_recovered(row));
     leasing_.forget(tasks.back().type);
   }
+  std::sort(tasks.begin(), tasks.end(), [](const auto& a, const auto& b) { return a.id < b.id; });
   return tasks;
+}
+
+Upkeep PostgresTaskStore::look_after(std::string_view worker, const RecoveryOptions& options) {
+  Params params;
+  params.add(worker)
+      .add(static_cast<std::int64_t>(options.batch))
+      .add(static_cast<std::int64_t>(options.max_crashes));
+  Upkeep done;
+  for (const auto& row : pool_.run(statements_.look_after, params)) {
+    done.fleet = row[0].as<std::size_t>();
+    if (row[1].is_null()) continue;
+    done.recovered.push_back(to_recovered(row, 1));
+    leasing_.forget(done.recovered.back().type);
+  }
+  return done;
 }
 
 }  // namespace leasehold::inline v0::postgres

@@ -11,10 +11,11 @@ using std::chrono::system_clock;
 /// The fields of a row from the first to the last.
 class Fields {
  public:
-  explicit Fields(const pqxx::row& row) : row_(row) {}
+  explicit Fields(const pqxx::row& row, pqxx::row::size_type first = 0) : row_(row), at_(first) {}
 
   std::int64_t number() { return next().as<std::int64_t>(); }
   int small_number() { return next().as<int>(); }
+  bool flag() { return next().as<bool>(); }
   int small_number_or(int otherwise) { return next().as<int>(otherwise); }
   std::string_view view() {
     const pqxx::field field = next();
@@ -45,7 +46,7 @@ class Fields {
   pqxx::field next() { return row_[at_++]; }
 
   const pqxx::row& row_;
-  pqxx::row::size_type at_ = 0;
+  pqxx::row::size_type at_;
 };
 
 SnapshotHolder::Kind to_kind(std::string_view name) {
@@ -64,7 +65,7 @@ SnapshotHolder::Kind to_kind(std::string_view name) {
 LeasedTask to_leased_task(const pqxx::row& row) {
   Fields f(row);
   return {
-      .key = {TaskId{f.number()}, TaskVersion{f.number()}},
+      .key = {TaskId{f.number()}, TaskVersion{f.number()}, LeaseId{}},
       .type = f.text(),
       .priority = f.small_number(),
       .payload = f.text(),
@@ -73,14 +74,19 @@ LeasedTask to_leased_task(const pqxx::row& row) {
       .max_attempts = f.small_number(),
       .crash_count = f.small_number(),
       .run_at_us = f.number(),
+      .started = f.flag(),
+      .suspect = f.flag(),
   };
 }
 
-TaskRecord to_task_record(const pqxx::row& row) {
+StoredTask to_stored_task(const pqxx::row& row) {
   Fields f(row);
-  return {
-      .id = TaskId{f.number()},
-      .version = TaskVersion{f.number()},
+  const TaskId id{f.number()};
+  const TaskVersion version{f.number()};
+  const LeaseId lease{f.number()};
+  TaskRecord record{
+      .id = id,
+      .version = version,
       .type = f.text(),
       .state = to_state(f.view()),
       .priority = f.small_number(),
@@ -99,10 +105,11 @@ TaskRecord to_task_record(const pqxx::row& row) {
       .updated_at = f.time(),
       .finished_at = f.optional_time(),
   };
+  return {std::move(record), lease};
 }
 
-RecoveredTask to_recovered(const pqxx::row& row) {
-  Fields f(row);
+RecoveredTask to_recovered(const pqxx::row& row, int first_column) {
+  Fields f(row, static_cast<pqxx::row::size_type>(first_column));
   return {
       .id = TaskId{f.number()},
       .type = f.text(),
@@ -136,6 +143,8 @@ SnapshotHolder to_snapshot_holder(const pqxx::row& row) {
   };
 }
 
+bool was_cut_short(const pqxx::row& row) { return row[row.size() - 1].as<bool>(); }
+
 TaskId to_id(const pqxx::row& row) { return TaskId{row[0].as<std::int64_t>()}; }
 
 std::vector<TaskId> to_ids(const pqxx::result& result) {
@@ -144,7 +153,5 @@ std::vector<TaskId> to_ids(const pqxx::result& result) {
   for (const auto& row : result) ids.push_back(to_id(row));
   return ids;
 }
-
-bool was_completed(const pqxx::row& row) { return row[1].is_null(); }
 
 }  // namespace leasehold::inline v0::postgres

@@ -11,14 +11,15 @@ namespace leasehold::inline v0::postgres {
 
 // The replies to the statements of sql/queries.
 
-LeasedTask to_leased_task(const pqxx::row& row);          ///< lease
-TaskRecord to_task_record(const pqxx::row& row);          ///< get, list
-RecoveredTask to_recovered(const pqxx::row& row);         ///< recover
+LeasedTask to_leased_task(const pqxx::row& row);  ///< lease
+/// lease: whether there were more tasks, but for the limit of bytes.
+bool was_cut_short(const pqxx::row& row);
+StoredTask to_stored_task(const pqxx::row& row);  ///< get, list
+/// recover; and look_after, whose columns follow another
+RecoveredTask to_recovered(const pqxx::row& row, int first_column = 0);
 QueueHealth to_health(const pqxx::row& row);              ///< health
 SnapshotHolder to_snapshot_holder(const pqxx::row& row);  ///< oldest_snapshot
 TaskId to_id(const pqxx::row& row);
 std::vector<TaskId> to_ids(const pqxx::result& result);
-/// lease_and_complete: whether this row is a completed task, or else one that was leased.
-bool was_completed(const pqxx::row& row);
 
 }  // namespace leasehold::inline v0::postgres

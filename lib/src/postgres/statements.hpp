@@ -10,9 +10,9 @@ namespace leasehold::inline v0::postgres {
 struct Statements {
   explicit Statements(const std::string& schema);
 
-  Statement enqueue, enqueue_unique, lease, lease_and_complete, lease_and_delete, extend, progress,
-      complete, complete_and_delete, fail, release, recover, get, list, update, cancel, retry,
-      remove_finished, counts, health, oldest_snapshot, listen;
+  Statement enqueue, enqueue_unique, lease, give_back, look_after, extend, progress, complete, fail,
+      release, recover, get, list, update, cancel, retry, drop_days, remove_finished, counts,
+      health, oldest_snapshot, listen;
 };
 
 }  // namespace leasehold::inline v0::postgres

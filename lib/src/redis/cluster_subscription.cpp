@@ -9,6 +9,7 @@
 #include "locks/lock_message.hpp"
 #include "redis/lock_keys.hpp"
 #include "support/destroy.hpp"
+#include "support/log_event.hpp"
 #include "support/start_thread.hpp"
 
 namespace leasehold::inline v0::redis {
@@ -56,8 +57,8 @@ Cluster::Told ClusterSubscription::follow(const SlotMap& slots) {
         if (!node.subscription) node.subscription = subscribe_at(address);
       } catch (const std::exception& error) {
         told = Cluster::Told::again;
-        logger_->warn("not subscribed, locks are handed over late channel={} error=\"{}\"",
-                      channel_, error.what());
+        log_warn(*logger_, "not subscribed, locks are handed over late",
+                 {{"channel", channel_}, {"error", error.what()}});
       }
     }
     for (auto& [name, node] : before) {

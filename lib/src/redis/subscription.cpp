@@ -12,6 +12,7 @@
 #include "leasehold/errors.hpp"
 #include "redis/redis_errors.hpp"
 #include "support/backoff.hpp"
+#include "support/log_event.hpp"
 #include "support/start_thread.hpp"
 
 namespace leasehold::inline v0::redis {
@@ -103,8 +104,8 @@ void Subscription::listen(const std::stop_token& stop) {
 void Subscription::handle(const RedisReply& reply) {
   if (reply.type == RedisReply::Type::error && !std::exchange(warned_, true)) {
     // Without it locks still work, but slowly, and nobody would know why.
-    logger_->warn("not subscribed, locks are handed over late channel={} error=\"{}\"", channel_,
-                  explain(reply.text, where_).what());
+    log_warn(*logger_, "not subscribed, locks are handed over late",
+             {{"channel", channel_}, {"error", explain(reply.text, where_).what()}});
   }
   if (reply.type != RedisReply::Type::array || reply.elements.empty()) return;
   const std::string& kind = reply.elements[0].text;

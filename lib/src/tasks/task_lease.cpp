@@ -16,7 +16,9 @@ TaskLease::State::State(std::shared_ptr<QueueCore> queue, LeasedTask leased,
     : HeldLease(std::move(leased), LeaseStage::held, trusted_until),
       core(std::move(queue)),
       worker(request.worker),
-      duration(request.duration) {}
+      duration(request.duration) {
+  started = true;  // whatever the store thinks: the caller has it
+}
 
 LeaseWrite TaskLease::State::end(WriteResult result, const char* during) {
   if (result == WriteResult::stale) return lose(during);

@@ -109,7 +109,8 @@ struct Removed {
 
 /// Tasks that were added.
 struct News {
-  std::map<std::string, std::size_t, std::less<>> added;  ///< by type; empty: any number of any type
+  std::map<std::string, std::size_t, std::less<>>
+      added;  ///< by type; empty: any number of any type
 };
 
 /// A transaction of the application, which writes of the store can join.

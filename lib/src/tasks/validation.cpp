@@ -5,6 +5,7 @@
 #include <set>
 
 #include "leasehold/errors.hpp"
+#include "support/json_depth.hpp"
 #include "support/quote.hpp"
 #include "support/ranges.hpp"
 #include "support/utf8.hpp"
@@ -19,7 +20,6 @@ constexpr std::size_t longest_type = 128;
 constexpr std::size_t longest_worker = 256;
 constexpr std::size_t longest_key = 512;
 constexpr std::size_t longest_error = 4096;
-constexpr std::size_t deepest_json = 500;  // far below the limit of the server's parser
 constexpr int highest_priority = 1'000'000;
 constexpr milliseconds longest_time = hours{24 * 3653};
 
@@ -46,27 +46,6 @@ void check_text(const char* what, std::string_view text, std::size_t longest) {
 }
 
 void check_type(std::string_view type) { check_text("task type", type, longest_type); }
-
-/// How deep arrays and objects are nested. The text must be JSON.
-std::size_t depth_of(std::string_view json) {
-  std::size_t depth = 0;
-  std::size_t deepest = 0;
-  bool in_string = false;
-  for (std::size_t i = 0; i < json.size(); ++i) {
-    const char c = json[i];
-    if (in_string) {
-      if (c == '\\') ++i;
-      if (c == '"') in_string = false;
-    } else if (c == '"') {
-      in_string = true;
-    } else if (c == '[' || c == '{') {
-      deepest = std::max(deepest, ++depth);
-    } else if (c == ']' || c == '}') {
-      --depth;
-    }
-  }
-  return deepest;
-}
 
 void check_time_point(const char* what, std::chrono::system_clock::time_point time) {
   const auto since = std::chrono::floor<milliseconds>(time.time_since_epoch());
@@ -135,16 +114,17 @@ void check_json(const char* what, std::string_view json, std::size_t largest) {
     throw InvalidArgument(std::string(what) + " must have at most " + std::to_string(largest) +
                           " bytes, got " + std::to_string(json.size()));
   }
+  // First, because it decides whether a parser may see the text.
+  const std::size_t depth = json_depth(json);
+  if (depth > deepest_json) {
+    throw InvalidArgument(std::string(what) + " must be nested at most " +
+                          std::to_string(deepest_json) + " deep, got " + std::to_string(depth));
+  }
   // The parser takes a NUL for the end and skips a byte order mark; databases do neither.
   const bool foreign =
       json.find('\0') != std::string_view::npos || json.starts_with("\xef\xbb\xbf");
   if (foreign || !nlohmann::json::accept(json)) {
     throw InvalidArgument(std::string(what) + " " + in_quotes(json) + " is not JSON");
-  }
-  const std::size_t depth = depth_of(json);
-  if (depth > deepest_json) {
-    throw InvalidArgument(std::string(what) + " must be nested at most " +
-                          std::to_string(deepest_json) + " deep, got " + std::to_string(depth));
   }
 }
 

@@ -2,11 +2,14 @@
 // and that nothing is lost or done twice.
 #include <gtest/gtest.h>
 
+#include <leasehold/tasks.hpp>
 #include <memory>
 #include <optional>
+#include <pqxx/pqxx>
 #include <thread>
 #include <vector>
 
+#include "harness/postgres_server.hpp"
 #include "tests/support/eventually.hpp"
 #include "tests/support/fault_proxy.hpp"
 #include "tests/support/sqlite_connection.hpp"

@@ -4,11 +4,14 @@
 
 #include <atomic>
 #include <leasehold/postgres.hpp>
+#include <leasehold/tasks.hpp>
 #include <memory>
+#include <pqxx/pqxx>
 #include <random>
 #include <thread>
 #include <vector>
 
+#include "harness/postgres_server.hpp"
 #include "tests/support/eventually.hpp"
 #include "tests/support/sqlite_connection.hpp"
 #include "tests/support/test_namespace.hpp"

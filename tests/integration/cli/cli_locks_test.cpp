@@ -1,6 +1,7 @@
 // leasehold locks, load and the locks in status.
 
 #include "tests/support/cli_fixture.hpp"
+#include "tests/support/fault_proxy.hpp"
 #include "tests/support/test_namespace.hpp"
 
 namespace leasehold::testing {
@@ -162,6 +163,61 @@ TEST_P(CliLocksTest, LoadGivesNoFalseAlarmWhenLeasesEndOnTheWay) {
   const CliResult result = cli({"load", "--clients", "16", "--ttl", "20ms", "--duration", "1s",
                                 "--prefix", name("load"), "--json"});
   EXPECT_EQ(result.code, 0) << result;
+}
+
+/// The server goes away as soon as `leasehold load` has used it.
+CliResult load_of_a_server_that_goes_away(const std::vector<std::string>& flags,
+                                          const std::string& duration) {
+  RedisServer server;
+  FaultProxy proxy(server.port());
+  const std::jthread outage([&](const std::stop_token& stop) {
+    // This key is there once a lock was granted.
+    while (!stop.stop_requested() &&
+           server.command({"EXISTS", "lh:{leasehold-load:0}:fence"}).integer != 1) {
+      std::this_thread::sleep_for(5ms);
+    }
+    proxy.refuse(true);
+    proxy.cut();
+  });
+  std::vector<std::string> arguments{"load", "--clients", "4", "--duration", duration};
+  arguments.insert(arguments.end(), flags.begin(), flags.end());
+  return run_cli(LEASEHOLD_CLI, arguments, {},
+                 {{"LEASEHOLD_REDIS_URL", "redis://127.0.0.1:" + std::to_string(proxy.port())}});
+}
+
+TEST(CliLoadTest, FailedCallsMakeItFailAndAreCountedByKind) {
+  // Again and for longer if the clients were starved, so that they did not see the outage.
+  CliResult result;
+  nlohmann::json report;
+  for (const char* duration : {"2s", "5s", "20s"}) {
+    result = load_of_a_server_that_goes_away({"--json"}, duration);
+    report = nlohmann::json::parse(result.out, nullptr, false);
+    ASSERT_TRUE(report.is_object()) << result;
+    if (report["pairs"] > 0 && report["errors"] > 0) break;
+  }
+  EXPECT_GT(report["pairs"], 0) << result;
+  EXPECT_GT(report["errors"], 0) << result;
+  EXPECT_EQ(result.code, 1) << result;
+  std::uint64_t sum = 0;
+  for (const auto& [kind, number] : report["errors_by_kind"].items()) {
+    EXPECT_TRUE(kind == "unreachable" || kind == "outcome_unknown") << kind;
+    sum += number.get<std::uint64_t>();
+  }
+  EXPECT_EQ(report["errors"], sum) << result;
+  EXPECT_NE(report["last_error"], "");
+  const auto error = nlohmann::json::parse(result.err);
+  EXPECT_TRUE(contains(error["error"], std::to_string(sum) + " calls failed")) << result;
+}
+
+TEST(CliLoadTest, PeopleSeeWhichErrorsThereWere) {
+  CliResult result;
+  for (const char* duration : {"2s", "5s", "20s"}) {
+    result = load_of_a_server_that_goes_away({}, duration);
+    if (result.code != 0) break;
+  }
+  EXPECT_EQ(result.code, 1) << result;
+  EXPECT_TRUE(contains(result.out, " unreachable")) << result;
+  EXPECT_TRUE(contains(result.err, " calls failed")) << result;
 }
 
 /// Somebody breaks the promises from outside, again and again, while leasehold load runs.

@@ -147,6 +147,76 @@ TEST_P(CliTasksTest, ABadLineIsNamedAndAFileWithOneAddsNothing) {
   EXPECT_TRUE(queue().counts().empty());
 }
 
+std::string deeply_nested(std::size_t depth) {
+  return std::string(depth, '[') + std::string(depth, ']');
+}
+
+TEST_P(CliTasksTest, APayloadThatIsNestedTooDeepIsRefusedHoweverItComes) {
+  const std::string deep = deeply_nested(200'000);
+  const std::string message = "payload must be nested at most 500 deep, got 200000";
+  const CliResult from_file = cli({"enqueue", "t", "--payload-file", file(deep)});
+  EXPECT_EQ(from_file.code, misused) << from_file.err;
+  EXPECT_TRUE(contains(from_file.err, message)) << from_file.err;
+  const CliResult argument = cli({"enqueue", "t", "--payload", deeply_nested(60'000)});
+  EXPECT_EQ(argument.code, misused) << argument.err;
+  EXPECT_TRUE(contains(argument.err, "at most 500 deep, got 60000")) << argument.err;
+
+  // A line is an object around its payload.
+  const std::string line_message = "line must be nested at most 501 deep, got 200001";
+  const std::string line = R"({"payload":)" + deep + "}";
+  const CliResult line_of_file = cli({"enqueue", "t", "--from", file("{}\n" + line)});
+  EXPECT_EQ(line_of_file.code, misused) << line_of_file.err;
+  EXPECT_TRUE(contains(line_of_file.err, "tasks.ndjson:2: a " + line_message)) << line_of_file.err;
+  const CliResult piped = cli({"enqueue", "t", "--from", "-"}, "{}\n" + line + "\n{}\n");
+  EXPECT_EQ(piped.code, misused) << piped.err;
+  EXPECT_TRUE(contains(piped.err, "standard input:2: a " + line_message)) << piped.err;
+  EXPECT_TRUE(contains(piped.err, "1 were added before; continue from line 2")) << piped.err;
+  EXPECT_EQ(queue().counts().at(0).number, 1u);
+
+  const std::string deepest = R"({"payload":)" + deeply_nested(500) + "}";
+  EXPECT_EQ(cli({"enqueue", "t", "--from", "-"}, deepest).code, 0);
+}
+
+TEST_P(CliTasksTest, APayloadThatOthersWroteTooDeepIsShownAsText) {
+  const TaskId id = queue().enqueue({.type = "t"}).id;
+  const std::string deep = deeply_nested(2'000);
+  if (GetParam() == On::servers) {
+    shared_postgres().run_sql("UPDATE leasehold.tasks SET payload = '" + deep + "'", database);
+  } else {
+    TaskQueue tasks = queue();
+    transact(tasks, [&](sqlite3* db) {
+      const std::string sql = "UPDATE task_queue SET payload = '" + deep + "'";
+      EXPECT_EQ(sqlite3_exec(db, sql.c_str(), nullptr, nullptr, nullptr), SQLITE_OK);
+    });
+  }
+  EXPECT_EQ(json({"tasks", "show", std::to_string(id.value)})["payload"], deep);
+}
+
+TEST_P(CliTasksTest, InputThatDoesNotEndIsNotKept) {
+  const auto from = [&](const std::string& command) {
+    return run_cli("bash", {"-c", command}, {}, environment());
+  };
+  const std::string program = LEASEHOLD_CLI;
+  const CliResult line = from("(echo '{}'; cat /dev/zero) | " + program + " enqueue t --from -");
+  EXPECT_EQ(line.code, misused) << line;
+  EXPECT_TRUE(contains(line.err, "standard input:2: a line must have at most 8388608 bytes"))
+      << line;
+  EXPECT_TRUE(contains(line.err, "1 were added before; continue from line 2")) << line;
+  const CliResult payload = from(program + " enqueue t --payload-file /dev/zero");
+  EXPECT_EQ(payload.code, misused) << payload;
+  EXPECT_TRUE(contains(payload.err, "payload must have at most 1048576 bytes")) << payload;
+}
+
+TEST_P(CliTasksTest, LargeTasksAreSentInSmallerBatches) {
+  std::string lines;
+  for (int i = 0; i < 20; ++i) lines += R"({"payload":")" + std::string(1'000'000, 'x') + "\"}\n";
+  curse();
+  const CliResult result =
+      cli({"enqueue", "t", "--from", "-"}, lines + R"({"type":"cursed"})" + "\n");
+  EXPECT_EQ(result.code, failed) << result.err;
+  EXPECT_TRUE(contains(result.err, "18 were added before; continue from line 19")) << result.err;
+}
+
 TEST_P(CliTasksTest, FromStandardInputTheLinesBeforeABadOneAreAdded) {
   const CliResult result = cli({"enqueue", "t", "--from", "-"}, "{}\n{}\n{}\nnonsense\n{}\n");
   EXPECT_EQ(result.code, misused) << result;
@@ -258,6 +328,38 @@ TEST_P(CliTasksTest, TasksAreListedForPeopleAndForPrograms) {
   EXPECT_EQ(json({"tasks", "list", "--after", std::to_string(dead.value)}).size(), 1u);
 }
 
+TEST_P(CliTasksTest, AListForProgramsIsWrittenWhileItIsRead) {
+  constexpr int number = 200;
+  NewTask large{.type = "t", .payload = "\"" + std::string(100'000, 'x') + "\""};
+  TaskQueue tasks = queue();
+  tasks.enqueue(std::vector<NewTask>(number, large));
+  // leasehold cannot go on while nobody reads: a pipe holds less than one of these tasks. So it has
+  // not asked for the last one yet.
+  const std::string program = LEASEHOLD_CLI;
+  const CliResult result =
+      run_cli("bash",
+              {"-c", program + " tasks list --limit 1000 --json | { head -c 1000; " + program +
+                         " tasks cancel " + std::to_string(number) + " --yes >&2; cat; }"},
+              {}, environment());
+  EXPECT_TRUE(contains(result.err, "task 200: cancelled")) << result.err;
+  const auto listed = nlohmann::json::parse(result.out, nullptr, false);
+  ASSERT_EQ(listed.size(), std::size_t{number}) << result.out.substr(0, 2'000);
+  EXPECT_EQ(listed.front()["state"], "pending");
+  EXPECT_EQ(listed.back()["state"], "cancelled") << "all was read before anything was written";
+  EXPECT_EQ(listed.back()["payload"].get<std::string>().size(), 100'000u);
+}
+
+TEST_P(CliTasksTest, AListForProgramsIsOneIndentedArray) {
+  EXPECT_EQ(cli({"tasks", "list", "--json"}).out, "[]\n");
+  TaskQueue tasks = queue();
+  tasks.enqueue(std::vector<NewTask>(150, {.type = "t", .payload = R"({"a":["b\nc"]})"}));
+  const CliResult listed = cli({"tasks", "list", "--json", "--limit", "120"});
+  const auto parsed = nlohmann::ordered_json::parse(listed.out);
+  EXPECT_EQ(parsed.size(), 120u);
+  EXPECT_EQ(listed.out, parsed.dump(2) + "\n");
+  EXPECT_EQ(json({"tasks", "list", "--after", "120"}).size(), 30u);
+}
+
 TEST_P(CliTasksTest, WhatIsNotThereIsExitCode3) {
   EXPECT_EQ(cli({"tasks", "show", "999"}).code, not_found);
   EXPECT_EQ(cli({"tasks", "cancel", "999", "--yes"}).code, not_found);
@@ -348,6 +450,21 @@ TEST_P(CliTasksTest, RecoverTakesExpiredLeasesBackAndStatusShowsThem) {
   const CliResult nothing = cli({"recover", "--once"});
   EXPECT_EQ(nothing.out, "0 requeued, 0 dead\n") << nothing;
   EXPECT_EQ(json({"status"})["tasks"]["expired_leases"], 0);
+}
+
+TEST_P(CliTasksTest, StatusCountsTheLeasesOfManyWorkers) {
+  TaskQueue tasks = queue();
+  tasks.enqueue(std::vector<NewTask>(2'600, {.type = "t"}));
+  EXPECT_TRUE(json({"status"})["tasks"]["workers"].empty());
+  for (const auto& [worker, number] : {std::pair{"a", 2'500U}, std::pair{"b", 50U}}) {
+    auto leases = tasks.lease({.types = {"t"}, .limit = number, .duration = 1h, .worker = worker});
+    ASSERT_EQ(leases.size(), number);
+    for (TaskLease& lease : leases) lease.abandon();
+  }
+  const auto status = json({"status"})["tasks"];
+  EXPECT_EQ(status["workers"], nlohmann::json::parse(R"([
+      {"name": "a", "leases": 2500, "expired": 0}, {"name": "b", "leases": 50, "expired": 0}])"));
+  EXPECT_EQ(status["leases_cut_off"], false);
 }
 
 INSTANTIATE_TEST_SUITE_P(On, CliMigrateTest, ::testing::Values(On::servers, On::sqlite),

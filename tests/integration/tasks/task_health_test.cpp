@@ -66,8 +66,7 @@ TEST_P(TaskHealthTest, TheOldestReadyTaskOfAllTypesAndPrioritiesIsFound) {
   EXPECT_GE(queue.health().oldest_ready, 400s);
   sql("UPDATE leasehold.tasks SET run_at = " + seconds_ago(-3'600));
   EXPECT_FALSE(queue.health().oldest_ready) << "none is due";
-  sql("UPDATE leasehold.tasks SET run_at = " + seconds_ago(3'600) +
-      ", state = 'dead', finished_at = " + seconds_ago(0));
+  for (const auto& task : queue.list()) queue.cancel(task.id);
   EXPECT_FALSE(queue.health().oldest_ready) << "none is pending";
 }
 
@@ -192,12 +191,12 @@ TEST_F(ServerHealthTest, WhereDoesNotSayThePassword) {
 }
 
 TEST_P(TaskHealthTest, ARemovalCanBeBounded) {
-  for (int i = 0; i < 25; ++i) {
-    for (const char* state : {"completed", "dead"}) {
-      insert("type, run_at, state, finished_at",
-             "'t', " + seconds_ago(0) + ", '" + state + "', " + seconds_ago(86'400));
-    }
+  queue.enqueue(std::vector<NewTask>(50, {.type = "t"}));
+  auto leases = queue.lease({.types = {"t"}, .limit = 50});
+  for (std::size_t i = 0; i < leases.size(); ++i) {
+    i % 2 == 0 ? (void)leases[i].complete() : (void)leases[i].fail("no", Retry::never());
   }
+  sql("UPDATE " + finished_tasks() + " SET finished_at = " + seconds_ago(86'400));
   const Removal removal{.completed = 1h, .dead = 1h, .chunk = 10, .limit = 15};
   EXPECT_EQ(queue.remove_finished(removal), 20U) << "whole chunks";
   EXPECT_EQ(queue.remove_finished(removal), 15U) << "five completed, then ten dead";

@@ -22,7 +22,7 @@ namespace {
 class TaskPlansTest : public PostgresTaskTest {
  protected:
   // A million ready tasks of four types, some scheduled for later at a higher priority, some
-  // leased, some finished.
+  // leased, and many finished.
   static void SetUpTestSuite() {
     sql("SET client_min_messages = warning; DROP SCHEMA IF EXISTS leasehold CASCADE");
     migrate(uri());
@@ -30,17 +30,21 @@ class TaskPlansTest : public PostgresTaskTest {
     sql("ALTER TABLE leasehold.tasks SET (autovacuum_enabled = off);"
         "ALTER TABLE leasehold.tasks SET UNLOGGED;"
         "INSERT INTO leasehold.tasks (type, payload, run_at, state, priority, lease_expiry, "
-        "                             leased_by, finished_at) "
+        "                             leased_by) "
         "SELECT 't' || i % 4, '{}'::json, now() - interval '1 day' + i * interval '10 ms', "
         "'pending', 0, "
-        "       NULL::timestamptz, NULL, NULL::timestamptz FROM generate_series(1, 900000) i "
-        "UNION ALL SELECT 't0', '{}', now() + interval '1 day', 'pending', 9, NULL, NULL, NULL "
+        "       NULL::timestamptz, NULL FROM generate_series(1, 900000) i "
+        "UNION ALL SELECT 't0', '{}', now() + interval '1 day', 'pending', 9, NULL, NULL "
         "          FROM generate_series(1, 50000) "
-        "UNION ALL SELECT 't1', '{}', now(), 'leased', 0, now() + i * interval '1 ms', 'w', NULL "
-        "          FROM generate_series(1, 2000) i "
-        "UNION ALL SELECT 't2', '{}', now(), 'completed', 0, NULL, 'w', now() - i * interval '1 s' "
-        "          FROM generate_series(1, 50000) i;"
-        "ANALYZE leasehold.tasks");
+        "UNION ALL SELECT 't1', '{}', now(), 'leased', 0, now() + i * interval '1 ms', 'w' "
+        "          FROM generate_series(1, 2000) i;"
+        "INSERT INTO leasehold.finished_tasks (id, version, lease_id, run_at, created_at, "
+        "  updated_at, finished_at, priority, attempts, max_attempts, crash_count, type, state, "
+        "  payload) "
+        "SELECT 10000000 + i, 2, 7, now(), now(), now(), now() - i * interval '1 ms', 0, 1, 10, 0, "
+        "       't2', CASE WHEN i % 1000 = 0 THEN 'dead' ELSE 'completed' END, '{}' "
+        "FROM generate_series(1, 200000) i;"
+        "ANALYZE leasehold.tasks; ANALYZE leasehold.finished_tasks");
   }
   void SetUp() override {}  // the tables are the suite's
 
@@ -67,6 +71,21 @@ class TaskPlansTest : public PostgresTaskTest {
         database());
   }
 
+  static std::string lease(int share, int most, const std::string& types,
+                           const std::string& floors) {
+    return "leasehold.lease('w', 1, 30000, " + std::to_string(share) + ", " + std::to_string(most) +
+           ", 1000000, " + std::to_string(most) + ", " + types + ", " + floors + ")";
+  }
+  static constexpr const char* no_floors = "'{}', '{}', '{}', '{}'";
+
+  /// Partitions that are empty may be read as they like.
+  static void expect_small_scans_only(const std::string& plan) {
+    const std::string today = "finished_completed_" + sql("SELECT to_char(now() AT TIME ZONE "
+                                                          "'UTC', 'YYYYMMDD')");
+    EXPECT_EQ(plan.find("Seq Scan on tasks"), std::string::npos) << plan;
+    EXPECT_EQ(plan.find("Seq Scan on " + today), std::string::npos) << plan;
+  }
+
   static void expect_index(const std::string& plan, const std::string& index) {
     EXPECT_NE(plan.find(index), std::string::npos) << "not by " << index << ":\n" << plan;
     EXPECT_EQ(plan.find("Seq Scan"), std::string::npos) << plan;
@@ -77,9 +96,8 @@ const char* const ids = "{3,5,7,11}";
 const char* const versions = "{1,1,1,1}";
 
 TEST_F(TaskPlansTest, Lease) {
-  const std::string none = "'{2147483647,2147483647}','{0,0}','{0,0}'";
-  const std::string plan = plans_inside(
-      "SELECT count(*) FROM leasehold.lease('w', 30000, 50, 100, '{t0,t1}', " + none + ")");
+  const std::string plan =
+      plans_inside("SELECT count(*) FROM " + lease(50, 100, "'{t0,t1}'", no_floors));
   EXPECT_NE(plan.find("Index Scan using tasks_ready"), std::string::npos) << plan;
   EXPECT_NE(plan.find("Tid Scan on tasks"), std::string::npos) << plan;
   for (const auto* bad : {"Seq Scan", "Sort", "Hash", "Bitmap"}) {
@@ -92,55 +110,98 @@ TEST_F(TaskPlansTest, Lease) {
 TEST_F(TaskPlansTest, LeaseReadsNoMoreThanItTakes) {
   // 50,000 tasks for tomorrow stand before the ready ones: they are not read.
   const std::string buffers = shared_postgres().run_sql(
-      "BEGIN; SELECT count(*) FROM leasehold.lease('w', 30000, 1, 1, '{t0}', '{2147483647}', "
-      "'{0}', '{0}');"
-      "EXPLAIN (ANALYZE, BUFFERS, TIMING off, SUMMARY off) SELECT count(*) FROM "
-      "leasehold.lease('w', 30000, 1, 1, '{t0}', '{2147483647}', '{0}', '{0}'); ROLLBACK",
+      "BEGIN; SELECT count(*) FROM " + lease(1, 1, "'{t0}'", no_floors) +
+          "; EXPLAIN (ANALYZE, BUFFERS, TIMING off, SUMMARY off) SELECT count(*) FROM " +
+          lease(1, 1, "'{t0}'", no_floors) + "; ROLLBACK",
       database());
   const auto hit = buffers.find("shared hit=");
   ASSERT_NE(hit, std::string::npos) << buffers;
   EXPECT_LT(std::stoi(buffers.substr(hit + 11)), 100) << buffers;
 }
 
+// A snapshot that is held keeps the entries of leased tasks in the index, of both priorities.
+TEST_F(TaskPlansTest, LeaseDoesNotReadDeadEntriesBeforeItsFloors) {
+  sql("INSERT INTO leasehold.tasks (type, payload, run_at, priority) SELECT 'dead', '{}', "
+      "now() - interval '1 h' + i * interval '1 ms', i % 2 FROM generate_series(1, 60000) i");
+  pqxx::connection holder{uri()};
+  pqxx::transaction<pqxx::isolation_level::repeatable_read> snapshot{holder};
+  snapshot.exec("SELECT count(*) FROM leasehold.fences");
+  const auto last = [](int priority) {
+    return sql(
+        "SELECT (extract(epoch FROM run_at) * 1000000)::bigint, id FROM leasehold.tasks "
+        "WHERE type = 'dead' AND priority = " +
+        std::to_string(priority) + " ORDER BY run_at DESC, id DESC LIMIT 1");
+  };
+  const std::string high = last(1);
+  const std::string low = last(0);
+  const auto part = [](const std::string& text, bool first) {
+    const auto bar = text.find('|');
+    return first ? text.substr(0, bar) : text.substr(bar + 1);
+  };
+  sql("DELETE FROM leasehold.tasks WHERE type = 'dead'");
+  sql("INSERT INTO leasehold.tasks (type, payload) VALUES ('dead', '{}')");
+  const auto buffers_with = [](const std::string& floors) {
+    const std::string plan = shared_postgres().run_sql(
+        "BEGIN; SELECT count(*) FROM " + lease(1, 1, "'{t3}'", no_floors) +
+            "; EXPLAIN (ANALYZE, BUFFERS, TIMING off, SUMMARY off) SELECT count(*) FROM " +
+            lease(1, 1, "'{dead}'", floors) + "; ROLLBACK",
+        database());
+    EXPECT_NE(plan.find("rows=1 "), std::string::npos) << plan;
+    return std::stoi(plan.substr(plan.find("shared hit=") + 11));
+  };
+  EXPECT_GT(buffers_with(no_floors), 1'000);
+  EXPECT_LT(buffers_with("'{1,1}', '{-1,0}', '{" + part(high, true) + "," + part(low, true) +
+                         "}', '{" + part(high, false) + "," + part(low, false) + "}'"),
+            100);
+}
+
 TEST_F(TaskPlansTest, Extend) {
-  expect_index(plans_inside("SELECT leasehold.extend('{3,5,7}', '{1,1,1}', 1000)"), "tasks_pkey");
+  expect_index(
+      plans_inside("SELECT leasehold.extend('{3,5,7}', '{1,1,1}', '{1,1,1}', '{3}', 1000)"),
+      "tasks_pkey");
 }
 TEST_F(TaskPlansTest, Complete) {
-  expect_index(plans_inside("SELECT leasehold.complete('{3,5,7}', '{1,1,1}', '{NULL,NULL,NULL}')"),
-               "tasks_pkey");
-}
-TEST_F(TaskPlansTest, CompleteAndDelete) {
-  expect_index(plans_inside("SELECT leasehold.complete_and_delete('{3,5,7}', '{1,1,1}')"),
-               "tasks_pkey");
-}
-TEST_F(TaskPlansTest, LockLeases) {
-  expect_index(plans_inside("SELECT count(*) FROM leasehold.lock_leases('{3,5,7}', '{1,1,1}')"),
-               "tasks_pkey");
+  for (const std::string keep : {"true", "false"}) {
+    expect_index(plans_inside("SELECT leasehold.complete('{3,5,7}', '{1,1,1}', '{1,1,1}', "
+                              "'{NULL,NULL,NULL}', " +
+                              keep + ", 1000)"),
+                 "tasks_pkey");
+  }
 }
 TEST_F(TaskPlansTest, Release) {
-  expect_index(plan_of("lease_writes.sql", "release", ids, versions, nullptr), "tasks_pkey");
+  expect_index(plan_of("lease_writes.sql", "release", ids, versions, versions, nullptr, "true"),
+               "tasks_pkey");
 }
 TEST_F(TaskPlansTest, Progress) {
-  expect_index(plan_of("lease_writes.sql", "progress", 5, 1, "1"), "tasks_pkey");
+  expect_index(plan_of("lease_writes.sql", "progress", 5, 1, 1, "1"), "tasks_pkey");
 }
 TEST_F(TaskPlansTest, Fail) {
-  expect_index(plan_of("lease_writes.sql", "fail", 5, 1, "e", 1), "tasks_pkey");
+  expect_index(plans_inside("SELECT leasehold.fail('{3,5,7}', '{1,1,1}', '{1,1,1}', '{e,e,e}', "
+                            "'{1,NULL,1}')"),
+               "tasks_pkey");
 }
-TEST_F(TaskPlansTest, Get) { expect_index(plan_of("inspect.sql", "get", 5), "tasks_pkey"); }
+TEST_F(TaskPlansTest, Get) {
+  const auto plan = plan_of("inspect.sql", "get", 5);
+  EXPECT_NE(plan.find("tasks_pkey"), std::string::npos) << plan;
+  expect_small_scans_only(plan);
+}
+TEST_F(TaskPlansTest, GiveBack) {
+  expect_index(plan_of("lease.sql", "give_back", 5), "Index Scan using tasks_leased");
+}
 TEST_F(TaskPlansTest, Update) {
-  expect_index(plan_of("manage.sql", "update", 5, 1, nullptr, 1, nullptr, nullptr), "tasks_pkey");
+  const auto plan = plan_of("manage.sql", "update", 5, 1, nullptr, 1, nullptr, nullptr);
+  EXPECT_NE(plan.find("tasks_pkey"), std::string::npos) << plan;
+  expect_small_scans_only(plan);
 }
 TEST_F(TaskPlansTest, Recover) {
-  expect_index(plan_of("recover.sql", "recover", 0, 1000, 3), "Index Scan using tasks_leased");
-}
-TEST_F(TaskPlansTest, RemoveFinished) {
-  expect_index(plan_of("manage.sql", "remove_finished", "completed", 1000, 1000), "tasks_finished");
+  expect_index(plans_inside("SELECT count(*) FROM leasehold.recover(0, 1000, 3)"),
+               "Index Scan using tasks_leased");
 }
 TEST_F(TaskPlansTest, Counts) {
   const auto plan = plans_inside("SELECT count(*) FROM leasehold.count_tasks(1000)");
   expect_index(plan, "tasks_ready");
   expect_index(plan, "tasks_leased");
-  expect_index(plan, "tasks_finished");
+  expect_index(plan, "type_id_idx");
 }
 TEST_F(TaskPlansTest, Health) {
   const auto plan = plan_of("inspect.sql", "health");
@@ -165,22 +226,41 @@ TEST_F(TaskPlansTest, HealthReadsTheHeadsAndTheLeasedOnesOnly) {
   EXPECT_LT(buffers, 500) << plan;
 }
 TEST_F(TaskPlansTest, EnqueueUnique) {
-  const auto plan = plan_of("enqueue.sql", "enqueue_unique", "{t}", "{1}", "{0}", "{NULL}", "{0}",
-                            "{1}", "{k}", nullptr);
+  const auto plan = plans_inside(
+      "SELECT count(*) FROM leasehold.enqueue_unique('{t}', '{1}', '{0}', '{NULL}', '{0}', '{1}', "
+      "'{k}')");
   EXPECT_NE(plan.find("Conflict Arbiter Indexes: tasks_unique_key"), std::string::npos) << plan;
 }
 
 TEST_F(TaskPlansTest, Enqueue) {
   const auto plan = plan_of("enqueue.sql", "enqueue", "{t}", "{1}", "{0}", "{NULL}", "{0}", "{1}",
-                            "{NULL}", nullptr);
+                            "{NULL}", nullptr, "");
   EXPECT_EQ(plan.find("Scan on tasks"), std::string::npos) << plan;
 }
-TEST_F(TaskPlansTest, Cancel) { expect_index(plan_of("manage.sql", "cancel", 5), "tasks_pkey"); }
+TEST_F(TaskPlansTest, Cancel) {
+  const auto plan = plan_of("manage.sql", "cancel", 5);
+  EXPECT_NE(plan.find("tasks_pkey"), std::string::npos) << plan;
+  expect_small_scans_only(plan);
+}
 TEST_F(TaskPlansTest, Retry) {
-  expect_index(plan_of("manage.sql", "retry", 5, nullptr), "tasks_pkey");
+  const auto plan = plan_of("manage.sql", "retry", 5, nullptr);
+  EXPECT_NE(plan.find("tasks_pkey"), std::string::npos) << plan;
+  expect_small_scans_only(plan);
 }
 TEST_F(TaskPlansTest, List) {
-  expect_index(plan_of("inspect.sql", "list", nullptr, nullptr, nullptr, 0, 100), "tasks_pkey");
+  const auto plan = plan_of("inspect.sql", "list", nullptr, nullptr, nullptr, 0, 100, "true");
+  EXPECT_NE(plan.find("tasks_pkey"), std::string::npos) << plan;
+  expect_small_scans_only(plan);
+}
+// Tables that cannot have tasks in the state are not read: 200 of a million are dead.
+TEST_F(TaskPlansTest, ListByState) {
+  const auto dead = plan_of("inspect.sql", "list", nullptr, "dead", nullptr, 0, 100, "true");
+  EXPECT_NE(dead.find("finished_dead"), std::string::npos) << dead;
+  EXPECT_EQ(dead.find("on tasks"), std::string::npos) << dead;
+  EXPECT_EQ(dead.find("finished_completed"), std::string::npos) << dead;
+  const auto leased = plan_of("inspect.sql", "list", nullptr, "leased", "w", 0, 100, "true");
+  EXPECT_NE(leased.find("tasks_leased"), std::string::npos) << leased;
+  EXPECT_EQ(leased.find("finished_"), std::string::npos) << leased;
 }
 
 TEST_F(TaskPlansTest, RenewalsAreHot) {

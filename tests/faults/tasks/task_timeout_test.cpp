@@ -1,0 +1,244 @@
+// A PostgreSQL that is slow, locked, full or read-only: a statement ends with its time-out, on the
+// server too, and the queue recovers by itself.
+#include <gtest/gtest.h>
+#include <sys/mount.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <filesystem>
+#include <leasehold/tasks.hpp>
+#include <memory>
+#include <pqxx/pqxx>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "harness/postgres_server.hpp"
+#include "harness/process.hpp"
+#include "harness/temp_dir.hpp"
+#include "tests/support/eventually.hpp"
+#include "tests/support/fault_proxy.hpp"
+#include "tests/support/test_namespace.hpp"
+#include "tests/support/together.hpp"
+
+namespace leasehold::testing {
+namespace {
+
+class TaskTimeoutTest : public ::testing::Test {
+ protected:
+  static void SetUpTestSuite() { shared = std::make_unique<PostgresServer>(); }
+  static void TearDownTestSuite() { shared.reset(); }
+  void SetUp() override {
+    server.run_sql("SET client_min_messages = warning; DROP SCHEMA IF EXISTS leasehold CASCADE");
+    migrate(server.uri());
+  }
+
+  /// Under a name that no other test has, so that its connections can be counted.
+  std::string uri() const { return server.uri() + "?application_name=" + name; }
+  int count(const std::string& from) { return count(outside, from); }
+  static int count(pqxx::connection& connection, const std::string& from) {
+    pqxx::nontransaction look{connection};
+    return look.exec("SELECT count(*) FROM " + from)[0][0].as<int>();
+  }
+  std::string our_backends() const {
+    return "pg_stat_activity WHERE application_name = '" + name + "'";
+  }
+  /// Whether a call succeeds.
+  template <class Call>
+  static bool works(const Call& call) {
+    try {
+      call();
+      return true;
+    } catch (const Error&) {
+      return false;
+    }
+  }
+
+  static inline std::unique_ptr<PostgresServer> shared;
+  PostgresServer& server = *shared;
+  pqxx::connection outside{server.uri()};
+  const std::string name =
+      ::testing::UnitTest::GetInstance()->current_test_info()->name() + std::string("1");
+};
+
+TEST_F(TaskTimeoutTest, ALockedTableCostsNoMoreBackendsThanThePoolHas) {
+  constexpr int connections = 2;
+  TaskQueue queue{uri(), {.postgres = {.connections = connections, .command_timeout = 1s}}};
+  queue.enqueue({.type = "t"});
+  pqxx::connection other{server.uri()};
+  pqxx::work lock{other};
+  lock.exec("LOCK TABLE leasehold.tasks IN ACCESS EXCLUSIVE MODE");
+
+  int most = 0;
+  std::atomic<int> callers{4};
+  std::jthread counting([&] {
+    pqxx::connection looking{server.uri()};
+    while (callers > 0) most = std::max(most, count(looking, our_backends()));
+  });
+  together(4, [&](int) {
+    for (int i = 0; i < 3; ++i) {
+      EXPECT_THROW(queue.lease({.types = {"t"}}), Unavailable) << "it did not happen";
+    }
+    --callers;
+  });
+  counting.join();
+  EXPECT_LE(most, connections);
+  EXPECT_GT(most, 0);
+
+  lock.commit();
+  // Everything that could still commit has done so.
+  EXPECT_TRUE(eventually([&] { return count(our_backends() + " AND state <> 'idle'") == 0; }, 60s));
+  EXPECT_EQ(count("leasehold.tasks WHERE state = 'leased'"), 0) << "leased for nobody";
+  EXPECT_EQ(queue.lease({.types = {"t"}}).size(), 1U) << "no cancellation is left over";
+}
+
+TEST_F(TaskTimeoutTest, ACancellationHitsNoOtherStatement) {
+  TaskQueue queue{uri(), {.postgres = {.connections = 1, .command_timeout = 100ms}}};
+  const TaskId id = queue.enqueue({.type = "t"}).id;
+  for (int i = 0; i < 30; ++i) {
+    pqxx::connection other{server.uri()};
+    pqxx::work lock{other};
+    lock.exec("LOCK TABLE leasehold.tasks IN ACCESS EXCLUSIVE MODE");
+    std::jthread unlocking([&] {
+      std::this_thread::sleep_for(std::chrono::milliseconds{85 + i});  // about when it is cancelled
+      lock.commit();
+    });
+    for (int call = 0; call < 4; ++call) {
+      try {
+        queue.get(id);
+      } catch (const Unavailable&) {  // its own time-out
+      } catch (const OutcomeUnknown&) {
+      }
+    }
+  }
+}
+
+TEST_F(TaskTimeoutTest, SomebodyElsesCancellationIsARefusal) {
+  TaskQueue queue{uri(), {.postgres = {.connections = 1, .command_timeout = 60s}}};
+  pqxx::connection other{server.uri()};
+  pqxx::work lock{other};
+  lock.exec("LOCK TABLE leasehold.tasks IN ACCESS EXCLUSIVE MODE");
+  std::jthread calling([&] { EXPECT_THROW(queue.get(TaskId{1}), ServerRefused); });
+  EXPECT_TRUE(eventually(
+      [&] { return count(our_backends() + " AND wait_event_type = 'Lock'") == 1; }, 60s));
+  EXPECT_EQ(count("(SELECT pg_cancel_backend(pid) FROM " + our_backends() + ") AS cancelled"), 1);
+}
+
+TEST_F(TaskTimeoutTest, AfterASilentHostIdleConnectionsAreNotTriedOneByOne) {
+  constexpr int connections = 3;
+  FaultProxy proxy{server.port()};
+  TaskQueue queue{PostgresServer::uri_through(proxy.port()) + "?application_name=" + name,
+                  {.postgres = {.connections = connections, .command_timeout = 5s}}};
+  {
+    pqxx::connection other{server.uri()};
+    pqxx::work lock{other};
+    lock.exec("LOCK TABLE leasehold.tasks IN ACCESS EXCLUSIVE MODE");
+    std::vector<std::jthread> callers;
+    for (int i = 0; i < connections; ++i) {
+      callers.emplace_back([&] { works([&] { queue.get(TaskId{1}); }); });
+    }
+    ASSERT_TRUE(eventually([&] { return count(our_backends()) == connections; }, 60s));
+    lock.commit();
+  }
+  ASSERT_EQ(count(our_backends()), connections) << "idle now";
+  proxy.blackhole(true);
+  EXPECT_THROW(queue.enqueue({.type = "t"}), OutcomeUnknown);
+  proxy.blackhole(false);
+  EXPECT_TRUE(eventually([&] { return count(our_backends()) == 0; }, 60s))
+      << "all of them were closed";
+  EXPECT_TRUE(eventually([&] { return works([&] { queue.enqueue({.type = "t"}); }); }, 60s));
+}
+
+TEST_F(TaskTimeoutTest, AReadOnlyConnectionIsNotKept) {
+  TaskQueue queue{uri(), {.postgres = {.connections = 2}}};
+  // For connections to come only, as those to a standby that is promoted later.
+  server.run_sql("ALTER DATABASE postgres SET default_transaction_read_only = on");
+  try {
+    queue.enqueue({.type = "t"});
+    ADD_FAILURE() << "accepted";
+  } catch (const ServerRefused& refused) {
+    EXPECT_EQ(refused.reason(), ServerRefused::Reason::read_only) << refused.what();
+  }
+  server.run_sql(
+      "SET default_transaction_read_only = off; "
+      "ALTER DATABASE postgres RESET default_transaction_read_only");
+  EXPECT_NO_THROW(queue.enqueue({.type = "t"}));
+}
+
+TEST_F(TaskTimeoutTest, TextIsUtf8WhateverTheRoleAndTheUriSay) {
+  server.run_sql("ALTER DATABASE postgres SET client_encoding = 'LATIN1'");
+  TaskQueue queue{uri() + "&client_encoding=LATIN1"};
+  const TaskId id = queue.enqueue({.type = "t", .payload = "\"Zürich €\""}).id;
+  server.run_sql("ALTER DATABASE postgres RESET client_encoding");
+  EXPECT_EQ(queue.get(id)->payload, "\"Zürich €\"");
+  EXPECT_EQ(count("leasehold.tasks WHERE payload::text LIKE '%Z' || chr(252) || 'rich ' || "
+                  "chr(8364) || '%'"),
+            1);
+}
+
+TEST_F(TaskTimeoutTest, AServerWithoutRoomForConnectionsSaysSoAndGetsBetter) {
+  PostgresServer small{
+      {.max_connections = 5,
+       .config_lines = {"superuser_reserved_connections = 0", "max_wal_senders = 0"}}};
+  migrate(small.uri());
+  std::vector<std::unique_ptr<pqxx::connection>> crowd;
+  while (works([&] {
+    try {
+      crowd.push_back(std::make_unique<pqxx::connection>(small.uri()));
+    } catch (const pqxx::broken_connection& full) {
+      throw Unavailable(full.what());
+    }
+  })) {
+  }
+  TaskQueue queue{small.uri()};
+  try {
+    queue.enqueue({.type = "t"});
+    ADD_FAILURE() << "accepted";
+  } catch (const Unavailable& full) {
+    EXPECT_NE(std::string(full.what()).find("53300"), std::string::npos) << full.what();
+  }
+  crowd.clear();
+  EXPECT_TRUE(eventually([&] { return works([&] { queue.enqueue({.type = "t"}); }); }, 60s));
+}
+
+TEST_F(TaskTimeoutTest, AFullDiskIsSaidAndGetsBetter) {
+  const TempDir dir;
+  if (::mount("none", dir.path().c_str(), "tmpfs", 0, "size=16m") != 0) {
+    GTEST_SKIP() << "may not mount a small disk here";
+  }
+  {
+    PostgresServer full;  // of its own: it has to be gone before its disk
+    const auto place = dir.path() / "space";
+    std::filesystem::create_directory(place);
+    if (const auto user = unprivileged_user()) {
+      ASSERT_EQ(::chown(dir.path().c_str(), user->uid, user->gid), 0);
+      ASSERT_EQ(::chown(place.c_str(), user->uid, user->gid), 0);
+    }
+    full.run_sql("CREATE TABLESPACE small LOCATION '" + place.string() + "'");
+    migrate(full.uri());
+    full.run_sql(
+        "ALTER TABLE leasehold.tasks SET TABLESPACE small; "
+        "CREATE TABLE filler (text text) TABLESPACE small");
+    EXPECT_ANY_THROW(full.run_sql(
+        "INSERT INTO filler SELECT repeat(md5(i::text), 50) FROM generate_series(1, 100000) i"));
+    TaskQueue queue{full.uri()};
+    const auto enqueue = [&] {
+      queue.enqueue(std::vector<NewTask>(
+          500, {.type = "t", .payload = "\"" + std::string(1'500, 'x') + "\""}));
+    };
+    try {
+      for (int i = 0; i < 1'000; ++i) enqueue();
+      ADD_FAILURE() << "the disk is not full";
+    } catch (const ServerRefused& refused) {
+      EXPECT_EQ(refused.reason(), ServerRefused::Reason::cannot_save) << refused.what();
+      EXPECT_TRUE(refused.transient());
+    }
+    full.run_sql("DROP TABLE filler; CHECKPOINT");
+    EXPECT_TRUE(eventually([&] { return works(enqueue); }, 60s));
+  }
+  EXPECT_EQ(::umount2(dir.path().c_str(), MNT_DETACH), 0);
+}
+
+}  // namespace
+}  // namespace leasehold::testing
