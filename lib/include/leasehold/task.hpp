@@ -39,9 +39,11 @@ class LEASEHOLD_API Task : public TaskAttempt {
   /// Stores how far the work has come: JSON of at most TaskQueueOptions::largest_payload bytes.
   /// The next attempt finds it in last_progress(). Costs one statement.
   ///
-  /// Throws as TaskQueue does. Catch Unavailable and OutcomeUnknown if a progress report that is
-  /// lost while the store is unreachable does not matter. If the result is `stale`, stop_token()
-  /// has fired or will fire shortly. Not allowed after complete_in() (InvalidArgument).
+  /// If the store is unreachable, or refuses to work for the time being, the result is `deferred`.
+  /// The worker keeps the progress and writes it when the store is back, unless newer progress or
+  /// the completion of the task replaces it. Only the first call in an outage waits for a time-out.
+  /// Other refusals are thrown as by TaskQueue. If the result is `stale`, stop_token() has fired or
+  /// will fire shortly. Not allowed after complete_in() (InvalidArgument).
   LeaseWrite progress(std::string_view json);
 
   /// Sets the result that is stored with the task when the handler returns: JSON of at most

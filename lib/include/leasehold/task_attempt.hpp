@@ -13,6 +13,7 @@ struct LeasedTask;  // internal
 enum class LeaseWrite {
   accepted,  ///< the lease was ours, and the write was stored
   stale,     ///< nothing was written: the lease expired and was recovered, or the task has ended
+  deferred,  ///< the store is unreachable: the worker writes it later. Only from Task::progress()
 };
 
 LEASEHOLD_API const char* to_string(LeaseWrite write) noexcept;

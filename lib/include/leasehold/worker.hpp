@@ -40,10 +40,22 @@ class LEASEHOLD_API DeadLetter : public Error {
 /// Handles the tasks of one type. If it returns, the task is completed, unless it was completed
 /// before by complete_in() (leasehold/postgres.hpp, leasehold/sqlite.hpp). If it throws, the
 /// attempt has failed: the first 4,096 bytes of the message are stored, and the task is retried as
-/// HandlerOptions::retry says. RetryLater and DeadLetter have meanings of their own.
+/// HandlerOptions::retry says. RetryLater and DeadLetter have meanings of their own, and so have
+/// errors that tell of an outage: see Outages.
 ///
 /// Several threads call it at the same time.
 using TaskHandler = std::function<void(Task&)>;
+
+/// What it means if a handler throws Unavailable, OutcomeUnknown or a transient ServerRefused: a
+/// server that it used through Leasehold was unreachable, or refused to work for the time being.
+enum class Outages {
+  /// The task is given back and retried after the delay of HandlerOptions::retry (if that is
+  /// Retry::never(), of TaskQueueOptions::backoff). The attempt does not count, so that an outage
+  /// makes no task dead, however long it lasts.
+  forgive,
+  /// The attempt has failed, as with any other exception.
+  count,
+};
 
 /// How the tasks of one type are handled.
 struct HandlerOptions {
@@ -63,6 +75,9 @@ struct HandlerOptions {
   /// no effect here: remove_finished() or leaseholdd decides it for all types. Default: as
   /// TaskQueueOptions::retention says.
   std::optional<Retention> retention;
+
+  /// Default: forgive.
+  Outages outages = Outages::forgive;
 };
 
 /// How a worker learns of new tasks, in addition to polling.
@@ -89,10 +104,21 @@ struct WorkerOptions {
   /// second is given back. Default 1,000.
   std::size_t prefetch = 1'000;
 
+  /// The most bytes of payloads and progress of tasks that are leased ahead, 0 to 1 GiB. A single
+  /// task may exceed it. 0: nothing is leased ahead. The worker needs this much memory for them,
+  /// and up to 32 MiB while it reads them, in addition to the payloads of the tasks that run.
+  /// Default 16 MiB.
+  std::size_t prefetch_bytes = 16 * 1024 * 1024;
+
   /// How often to look for tasks: after `poll_min` if there were some recently, then less and less
   /// often, up to `poll_max`. Each pause is shortened by a random share of up to one half. 1 ms to
   /// 1 h. An idle worker costs the store one to two queries per `poll_max`. Tasks whose `run_at`
   /// was in the future are found by polling only. Defaults: 20 ms and 1 s.
+  ///
+  /// If more processes share the queue than `poll_max` / 40 ms (with the default: more than 25), a
+  /// worker that gets notifications pauses for up to 40 ms per process, so that an idle fleet of
+  /// any size costs 25 to 50 queries a second. A task that becomes due is then found as quickly as
+  /// before if many workers handle its type. If only one of 1,000 processes does, it can take 40 s.
   std::chrono::milliseconds poll_min{20};
   std::chrono::milliseconds poll_max{1'000};
 
@@ -120,7 +146,8 @@ struct WorkerOptions {
 /// leases, one that writes outcomes (all completions of the last few milliseconds in one
 /// statement), and one that listens. It shares the queue's connections with the application, except
 /// for renewals. A task keeps its place and its lease until the store has acknowledged its outcome.
-/// While the store is unreachable, outcomes are kept and written later.
+/// While the store is unreachable, outcomes are kept and written later. An exception that the store
+/// should not throw is logged, and the worker tries again.
 ///
 /// Thread safety: stop_now() and stats() may be called from any thread, the others from one thread
 /// at a time.

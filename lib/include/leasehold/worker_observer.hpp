@@ -34,12 +34,12 @@ struct TaskEvent {
 };
 
 /// Receives every event of a worker's tasks. It is called on the thread on which the event happens,
-/// which may be the one that renews leases: return quickly, do not throw, and do not call the
-/// worker.
+/// which may be the one that renews leases: return quickly, and do not call the worker. An
+/// exception is logged and has no other effect.
 class LEASEHOLD_API TaskObserver {
  public:
   virtual ~TaskObserver() = default;
-  virtual void on_task_event(const TaskEvent& event) noexcept = 0;
+  virtual void on_task_event(const TaskEvent& event) = 0;
 };
 
 }  // namespace leasehold::inline v0

@@ -38,6 +38,8 @@ const char* to_string(LeaseWrite write) noexcept {
       return "accepted";
     case LeaseWrite::stale:
       return "stale";
+    case LeaseWrite::deferred:
+      return "deferred";
   }
   return "?";
 }

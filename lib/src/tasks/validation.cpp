@@ -159,6 +159,7 @@ void check_worker_options(const WorkerOptions& options) {
   check_range<std::size_t>("concurrency", options.concurrency, 1, 1'024);
   check_lease_duration(options.lease);
   check_range<std::size_t>("prefetch", options.prefetch, 0, 8'000);
+  check_range<std::size_t>("prefetch_bytes", options.prefetch_bytes, 0, 1024 * 1024 * 1024);
   check_time("poll_min", options.poll_min, milliseconds{1}, hours{1});
   check_time("poll_max", options.poll_max, options.poll_min, hours{1});
   check_time("stop_grace", options.stop_grace, milliseconds{0}, hours{24});

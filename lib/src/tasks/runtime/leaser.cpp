@@ -9,35 +9,38 @@ namespace {
 using std::chrono::milliseconds;
 
 constexpr std::size_t most_at_once = 10'000;  // what a LeaseRequest may ask for
-constexpr milliseconds after_nothing{20};     // the least pause after a wake-up for nothing
+// The most bytes of one reply, so that reading it takes little memory.
+constexpr std::size_t most_bytes = 16 * 1024 * 1024;
 
 }  // namespace
 
 Leaser::Leaser(const WorkerContext& context, std::span<const TaskKind> kinds)
     : context_(context),
       kinds_(kinds),
-      poll_(context.options.poll_min, context.options.poll_max),
+      pace_(context.options.poll_min, context.options.poll_max),
       trouble_(milliseconds{100}, milliseconds{2'000}) {}
 
 void Leaser::run(const std::stop_token& stop) {
-  constexpr milliseconds at_once{0};
   TaskBoard& board = context_.board;
-  bool woken = false;
+  auto reason = LookPace::Reason::pause;
   while (board.wait_for_room(stop) && !stop.stop_requested()) {
+    milliseconds pause{0};
     try {
       const Found found = lease_once();
       context_.outage.over();
       trouble_.reset();
-      if (found != Found::nothing) poll_.reset();
+      pace_.adapt(context_.core.fleet(), listening_);
+      pace_.looked(reason,
+                   found == Found::nothing ? LookPace::Found::nothing : LookPace::Found::something,
+                   LookPace::Clock::now());
+      reason = LookPace::Reason::pause;
       if (found == Found::all_it_asked_for) continue;
-      // The notification may have been about other types. Then we do not look again at once:
-      // otherwise every enqueue of such a task would cost a statement of each worker.
-      const bool for_nothing = woken && found == Found::nothing;
-      woken = board.rest(stop, for_nothing ? after_nothing : at_once, poll_.next());
-    } catch (const Error& error) {
+      pause = pace_.pause();
+    } catch (const std::exception& error) {
       context_.outage.failed("lease", error);
-      woken = board.rest(stop, at_once, trouble_.next());
+      pause = trouble_.next();
     }
+    reason = board.rest(stop, pause, pace_);
   }
 }
 
@@ -63,9 +66,14 @@ Leaser::Found Leaser::lease_once() {
 Leaser::Found Leaser::lease(const std::vector<std::size_t>& lanes, std::size_t limit,
                             const TaskBoard::Room& room) {
   if (lanes.empty() || limit == 0) return Found::nothing;
-  LeaseRequest request{.limit = std::min(limit, most_at_once),
-                       .duration = context_.options.lease,
-                       .worker = context_.name};
+  // What starts at once is not leased ahead: it needs no room in bytes.
+  if (room.bytes == 0) limit = std::min(limit, room.idle);
+  if (limit == 0) return Found::nothing;
+  LeaseRequest request{
+      .limit = std::min(limit, most_at_once),
+      .duration = context_.options.lease,
+      .worker = context_.name,
+      .max_bytes = room.bytes == 0 ? most_bytes : std::min(room.bytes, most_bytes)};
   std::unordered_map<std::string_view, std::size_t> lane_of;
   for (const std::size_t lane : lanes) {
     request.types.push_back(kinds_[lane].type);
@@ -74,14 +82,19 @@ Leaser::Found Leaser::lease(const std::vector<std::size_t>& lanes, std::size_t l
   auto [tasks, valid_until] = context_.core.lease_tasks(request, room.idle);
   if (tasks.empty()) return Found::nothing;
 
-  const auto found = tasks.size() < request.limit ? Found::some : Found::all_it_asked_for;
+  std::size_t bytes = 0;
   std::vector<TaskRunPtr> runs;
   runs.reserve(tasks.size());
   for (LeasedTask& task : tasks) {
     const std::size_t lane = lane_of.at(task.type);
     runs.push_back(std::make_shared<TaskRun>(std::move(task), kinds_[lane], lane, valid_until));
+    bytes += runs.back()->bytes;
     context_.telemetry.record(TaskEventType::leased, *runs.back());
   }
+  // If the tasks are so large that another one might not have fitted, there are probably more.
+  const auto found = runs.size() < request.limit && bytes < request.max_bytes / 2
+                         ? Found::some
+                         : Found::all_it_asked_for;
   context_.board.add(std::move(runs));
   return found;
 }

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <atomic>
 #include <span>
 #include <stop_token>
 
@@ -15,6 +16,9 @@ class Leaser {
 
   void run(const std::stop_token& stop);
 
+  /// Whether new tasks are announced. May be called from any thread.
+  void set_listening(bool listening) noexcept { listening_ = listening; }
+
   enum class Found { nothing, some, all_it_asked_for };
   /// Looks for tasks once: one statement for the types without a limit, and one for those with a
   /// limit. The two groups take turns in going first.
@@ -26,7 +30,8 @@ class Leaser {
 
   const WorkerContext& context_;
   const std::span<const TaskKind> kinds_;
-  Backoff poll_;
+  std::atomic<bool> listening_{false};
+  LookPace pace_;
   Backoff trouble_;
   bool limited_first_ = false;
 };

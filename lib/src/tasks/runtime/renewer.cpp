@@ -28,20 +28,19 @@ void Renewer::run(const std::stop_token& stop) {
     sleep_for(interval_, stop);
     for (bool renewed = false; !renewed && !stop.stop_requested();) {
       try {
-        renew_once(interval_ / 2);
-        renewed = true;
-        again.reset();
-      } catch (const Error& error) {
+        renewed = renew_once(interval_ / 2) == Done::all;
+      } catch (const std::exception& error) {
         context_.outage.failed("renew", error);
-        sleep_for(again.next(), stop);
       }
+      if (!renewed) sleep_for(again.next(), stop);
     }
+    again.reset();
   }
 }
 
-void Renewer::renew_once(milliseconds age) {
+Renewer::Done Renewer::renew_once(milliseconds age) {
   const auto runs = context_.board.begin_renewal(BootClock::now() - age);
-  if (runs.empty()) return;
+  if (runs.empty()) return Done::all;
   std::vector<HeldLease*> leases;
   leases.reserve(runs.size());
   for (const TaskRunPtr& run : runs) leases.push_back(run.get());
@@ -49,7 +48,7 @@ void Renewer::renew_once(milliseconds age) {
   LeaseWrites::Renewal renewal;
   try {
     renewal = writes_.extend(leases, context_.options.lease);
-  } catch (const Error&) {
+  } catch (const std::exception&) {
     context_.board.end_renewal(runs, nullptr);
     throw;
   }
@@ -58,6 +57,10 @@ void Renewer::renew_once(milliseconds age) {
       std::count(renewal.each.begin(), renewal.each.end(), WriteResult::accepted)));
   const auto stale = context_.board.end_renewal(runs, &renewal);
   for (const TaskRunPtr& run : stale) context_.lose(*run, *store_, "renew");
+  return std::find(renewal.each.begin(), renewal.each.end(), WriteResult::undecided) ==
+                 renewal.each.end()
+             ? Done::all
+             : Done::not_all;
 }
 
 }  // namespace leasehold::inline v0

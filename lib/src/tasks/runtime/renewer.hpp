@@ -17,9 +17,13 @@ class Renewer {
 
   void run(const std::stop_token& stop);
 
+  enum class Done {
+    all,
+    not_all,  ///< somebody has locked the rows of the others
+  };
   /// Renews the leases that were not renewed within `age`. Throws as the store does; the leases are
   /// unchanged then.
-  void renew_once(std::chrono::milliseconds age);
+  Done renew_once(std::chrono::milliseconds age);
 
  private:
   const WorkerContext& context_;

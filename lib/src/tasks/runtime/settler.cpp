@@ -24,6 +24,18 @@ std::size_t bytes_of(const std::vector<TaskRunPtr>& runs) {
       [](std::size_t sum, const TaskRunPtr& run) { return sum + run->outcome.text.size(); });
 }
 
+/// Whether an exception is none of Leasehold's, so that no store should have thrown it.
+bool is_foreign(const std::exception_ptr& error) {
+  if (!error) return false;
+  try {
+    std::rethrow_exception(error);
+  } catch (const Error&) {
+    return false;
+  } catch (...) {
+    return true;
+  }
+}
+
 /// Whether the store refused the whole batch, perhaps because of a single task, so that the others
 /// would be accepted without it.
 bool refused_as_one(const WriteResults& results) {
@@ -37,7 +49,35 @@ bool refused_as_one(const WriteResults& results) {
     return refused.reason() == Reason::other || refused.reason() == Reason::out_of_memory;
   } catch (const Error&) {
     return false;
+  } catch (const std::exception&) {  // std::bad_alloc, for one
+    return true;
   }
+}
+
+/// Makes a write. What no store should throw becomes part of the results too; then nobody knows
+/// whether the write was executed.
+template <typename Write>
+auto attempt(const std::vector<TaskRunPtr>& runs, Write&& write) -> decltype(write()) {
+  try {
+    return write();
+  } catch (const std::exception&) {
+    for (const TaskRunPtr& run : runs) {
+      run->in_doubt = true;
+      run->release_in_doubt = run->outcome.kind == Kind::release;
+    }
+    decltype(write()) results;
+    results.each.assign(runs.size(), WriteResult::undecided);
+    results.error = std::current_exception();
+    return results;
+  }
+}
+
+/// In halves, so that one task that is refused again and again does not keep the others.
+template <typename Write>
+void write_halves(const std::vector<TaskRunPtr>& runs, Write&& write) {
+  const auto middle = runs.begin() + std::ssize(runs) / 2;
+  write({runs.begin(), middle});
+  write({middle, runs.end()});
 }
 
 }  // namespace
@@ -50,8 +90,18 @@ Settler::Settler(const WorkerContext& context)
 void Settler::run(const std::stop_token& stop) {
   Backoff again(milliseconds{50}, milliseconds{2'000});
   while (!stop.stop_requested()) {
-    auto left = settle(context_.board.take_outcomes(stop));
-    if (left.empty()) {
+    Runs taken;
+    Runs left;
+    bool saved = false;
+    try {
+      taken = context_.board.take_outcomes(stop);
+      left = settle(taken);
+      saved = save_progress();
+    } catch (const std::exception& error) {
+      context_.outage.failed("settle", error);
+      left = std::move(taken);
+    }
+    if (left.empty() && saved) {
       again.reset();
       continue;
     }
@@ -64,7 +114,15 @@ Settler::Runs Settler::settle(Runs runs) {
   std::map<Keep, Runs> completed;
   std::map<std::pair<std::optional<milliseconds>, GivenBack>, Runs> released;
   Runs failed;
+  away_ = false;
+  unwritten_.clear();
   for (TaskRunPtr& run : runs) {
+    const bool completes = run->outcome.kind == Kind::complete;
+    if (!completes && run->unsaved && !save(*run, *run->unsaved)) {
+      unwritten_.push_back(std::move(run));
+      continue;
+    }
+    run->unsaved.reset();
     switch (run->outcome.kind) {
       case Kind::complete:
         completed[run->kind.keep].push_back(std::move(run));
@@ -77,65 +135,103 @@ Settler::Runs Settler::settle(Runs runs) {
         break;
     }
   }
-  away_ = false;
   for (const auto& [keep, group] : completed) complete(group, keep);
   for (const auto& [_, group] : released) release(group);
-  for (const TaskRunPtr& run : failed) fail(run);
+  if (!failed.empty()) fail(failed);
   return std::exchange(unwritten_, {});
+}
+
+bool Settler::save_progress() {
+  bool all = true;
+  for (TaskBoard::Unsaved& unsaved : context_.board.take_unsaved()) {
+    const bool saved = save(*unsaved.run, unsaved.progress);
+    all = all && saved;
+    using Saved = TaskBoard::Saved;
+    context_.board.saved(std::move(unsaved), saved ? Saved::yes : Saved::not_yet);
+  }
+  return all;
+}
+
+/// Returns false if it should be tried again. What the store refuses for good is given up.
+bool Settler::save(TaskRun& run, std::string_view progress) {
+  if (away_) return false;
+  try {
+    const auto result = writes_.progress(run, progress);
+    context_.outage.over();
+    if (result == WriteResult::stale) context_.lose(run, *context_.core.store, "progress");
+    return true;
+  } catch (const std::exception& error) {
+    note_trouble("progress", std::current_exception());
+    return !tells_of_outage(error);
+  }
 }
 
 void Settler::complete(const Runs& runs, Keep keep) {
   const bool too_large = runs.size() > 1 && bytes_of(runs) > most_bytes;
   WriteResults results;
   if (!too_large && !away_) {
-    std::vector<FinishedLease> finished;
-    finished.reserve(runs.size());
-    for (const TaskRunPtr& run : runs) finished.push_back({run.get(), run->outcome.text});
-    results = writes_.complete(finished, keep);
+    results = attempt(runs, [&] {
+      std::vector<FinishedLease> finished;
+      finished.reserve(runs.size());
+      for (const TaskRunPtr& run : runs) finished.push_back({run.get(), run->outcome.text});
+      return writes_.complete(finished, keep);
+    });
   }
   if (too_large || refused_as_one(results)) {
-    // In halves, so that one task that is refused again and again does not keep the others.
-    const auto middle = runs.begin() + std::ssize(runs) / 2;
-    complete({runs.begin(), middle}, keep);
-    complete({middle, runs.end()}, keep);
-    return;
+    return write_halves(runs, [&](const Runs& half) { complete(half, keep); });
   }
-  apply("complete", runs, results, TaskEventType::completed);
+  apply("complete", runs, results, [](std::size_t) { return TaskEventType::completed; });
 }
 
 void Settler::release(const Runs& runs) {
   WriteResults results;
   if (!away_) {
-    std::vector<HeldLease*> leases;
-    leases.reserve(runs.size());
-    for (const TaskRunPtr& run : runs) leases.push_back(run.get());
-    const TaskOutcome& outcome = runs.front()->outcome;
-    results = writes_.release(leases, outcome.delay, outcome.when);
+    results = attempt(runs, [&] {
+      std::vector<HeldLease*> leases;
+      leases.reserve(runs.size());
+      for (const TaskRunPtr& run : runs) leases.push_back(run.get());
+      const TaskOutcome& outcome = runs.front()->outcome;
+      return writes_.release(leases, outcome.delay, outcome.when);
+    });
   }
-  apply("release", runs, results, TaskEventType::released);
+  apply("release", runs, results, [](std::size_t) { return TaskEventType::released; });
 }
 
-void Settler::fail(const TaskRunPtr& run) {
-  LeaseWrites::FailResults failed;
-  const FailedLease lease{run.get(), run->outcome.text, run->outcome.delay};
-  if (!away_) failed = writes_.fail({&lease, 1});
-  auto event = TaskEventType::completed;
-  if (!failed.each.empty() && failed.each.front() == WriteResult::accepted &&
-      failed.states.front() != TaskState::completed) {
-    const bool dead = failed.states.front() == TaskState::dead;
-    event = dead ? TaskEventType::dead : TaskEventType::failed;
+void Settler::fail(const Runs& runs) {
+  LeaseWrites::FailResults results;
+  if (!away_) {
+    results = attempt(runs, [&] {
+      std::vector<FailedLease> failed;
+      failed.reserve(runs.size());
+      for (const TaskRunPtr& run : runs) {
+        failed.push_back({run.get(), run->outcome.text, run->outcome.delay});
+      }
+      return writes_.fail(failed);
+    });
+  }
+  if (refused_as_one(results)) {
+    return write_halves(runs, [&](const Runs& half) { fail(half); });
+  }
+  for (std::size_t i = 0; i < results.each.size(); ++i) {
+    if (results.each[i] != WriteResult::accepted) continue;
+    if (results.states[i] == TaskState::completed) continue;
+    const LeasedTask& task = runs[i]->task;
+    const bool dead = results.states[i] == TaskState::dead;
     context_.core.logger->log(
         dead ? spdlog::level::warn : spdlog::level::info,
-        "task failed id={} version={} type={} worker={} attempt={} outcome={}",
-        run->task.key.id.value, run->task.key.version.value, run->task.type, context_.name,
-        run->task.attempts, to_string(dead ? FailOutcome::dead : FailOutcome::retried));
+        "task failed id={} version={} type={} worker={} attempt={} outcome={}", task.key.id.value,
+        task.key.version.value, task.type, context_.name, task.attempts,
+        to_string(dead ? FailOutcome::dead : FailOutcome::retried));
   }
-  apply("fail", {run}, failed, event);
+  apply("fail", runs, results, [&](std::size_t i) {
+    if (results.states[i] == TaskState::completed) return TaskEventType::completed;
+    return results.states[i] == TaskState::dead ? TaskEventType::dead : TaskEventType::failed;
+  });
 }
 
 /// Notes what became of a write. Without results it was not made, because the store is away.
 void Settler::apply(const char* what, const Runs& runs, const WriteResults& results,
-                    TaskEventType event) {
+                    const std::function<TaskEventType(std::size_t)>& event) {
   if (results.error) {
     note_trouble(what, results.error);
   } else if (!away_) {
@@ -151,11 +247,23 @@ void Settler::apply(const char* what, const Runs& runs, const WriteResults& resu
     if (results.each[i] == WriteResult::accepted) done.push_back(runs[i]);
   }
   context_.board.settled(done);
-  for (const TaskRunPtr& run : done) context_.telemetry.record(event, *run, run->run_time);
+  for (std::size_t i = 0; i < runs.size(); ++i) {
+    if (results.each[i] != WriteResult::accepted) continue;
+    context_.telemetry.record(event(i), *runs[i], runs[i]->run_time);
+  }
+  // An error that is none of ours may come back forever. While the lease is ours, it may also pass.
+  const bool hopeless = is_foreign(results.error);
   for (std::size_t i = 0; i < runs.size(); ++i) {
     if (results.each[i] == WriteResult::stale) refused(runs[i], what);
     if (results.each[i] == WriteResult::unknown) unknown(runs[i], what);
-    if (results.each[i] == WriteResult::undecided) unwritten_.push_back(runs[i]);
+    if (results.each[i] == WriteResult::undecided) {
+      const bool lost = runs[i]->valid_until.load() <= BootClock::now();
+      if (hopeless && lost) {
+        unknown(runs[i], what);
+      } else {
+        unwritten_.push_back(runs[i]);
+      }
+    }
   }
 }
 
@@ -167,6 +275,8 @@ void Settler::note_trouble(const char* what, const std::exception_ptr& error) {
   } catch (const Error& unreachable) {
     context_.outage.failed(what, unreachable);
     away_ = true;
+  } catch (const std::exception& foreign) {
+    context_.outage.failed(what, foreign);
   }
 }
 

@@ -1,8 +1,10 @@
 #pragma once
 
 #include <exception>
+#include <functional>
 #include <span>
 #include <stop_token>
+#include <string_view>
 #include <vector>
 
 #include "support/backoff.hpp"
@@ -19,17 +21,23 @@ class Settler {
 
   void run(const std::stop_token& stop);
 
-  /// Writes completions in one statement, releases in one, and failures one by one. Returns the
+  /// Writes completions, failures, and releases of the same kind in one statement each. Returns the
   /// tasks whose outcome could not be written.
   std::vector<TaskRunPtr> settle(std::vector<TaskRunPtr> runs);
+
+  /// Writes the progress that handlers have reported while the store was unreachable. Returns
+  /// whether all of it was written.
+  bool save_progress();
 
  private:
   using Runs = std::vector<TaskRunPtr>;
 
+  bool save(TaskRun& run, std::string_view progress);
   void complete(const Runs& runs, Keep keep);
   void release(const Runs& runs);
-  void fail(const TaskRunPtr& run);
-  void apply(const char* what, const Runs& runs, const WriteResults& results, TaskEventType event);
+  void fail(const Runs& runs);
+  void apply(const char* what, const Runs& runs, const WriteResults& results,
+             const std::function<TaskEventType(std::size_t)>& event);
   void note_trouble(const char* what, const std::exception_ptr& error);
   void refused(const TaskRunPtr& run, const char* what);
   void unknown(const TaskRunPtr& run, const char* what);

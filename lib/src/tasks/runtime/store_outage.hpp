@@ -4,6 +4,7 @@
 
 #include <atomic>
 #include <chrono>
+#include <exception>
 #include <memory>
 #include <string>
 
@@ -12,21 +13,32 @@
 
 namespace leasehold::inline v0 {
 
+/// Whether this is the fault of a server that is unreachable, or refuses to work for the time
+/// being.
+inline bool tells_of_outage(const std::exception& error) {
+  const auto* refused = dynamic_cast<const ServerRefused*>(&error);
+  return (refused != nullptr && refused->transient()) ||
+         dynamic_cast<const Unavailable*>(&error) != nullptr ||
+         dynamic_cast<const OutcomeUnknown*>(&error) != nullptr;
+}
+
 /// Logs once that a worker cannot reach its store, and once that it can again, whichever of its
-/// threads notices. Logs refusals at most once a minute. Thread-safe.
+/// threads notices. Logs refusals, and what no store should throw, at most once a minute.
+/// Thread-safe.
 class StoreOutage {
  public:
   StoreOutage(std::shared_ptr<spdlog::logger> logger, std::string worker)
       : logger_(std::move(logger)), worker_(std::move(worker)) {}
 
-  void failed(const char* during, const Error& error) {
+  void failed(const char* during, const std::exception& error) {
     const ThreadLock lock(mutex_);
     const auto now = Clock::now();
-    if (dynamic_cast<const ServerRefused*>(&error) != nullptr) {
+    const bool ours = dynamic_cast<const Error*>(&error) != nullptr;
+    if (!ours || dynamic_cast<const ServerRefused*>(&error) != nullptr) {
       if (now < next_refusal_) return;
       next_refusal_ = now + std::chrono::minutes{1};
-      logger_->error("worker refused worker={} during={} error=\"{}\"", worker_, during,
-                     error.what());
+      logger_->error("worker {} worker={} during={} error=\"{}\"",
+                     ours ? "refused" : "failed, tries again", worker_, during, error.what());
     } else if (!unreachable_.exchange(true)) {
       since_ = now;
       logger_->warn("worker cannot reach its tasks, tries again worker={} during={} error=\"{}\"",

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "support/random.hpp"
+
 namespace leasehold::inline v0 {
 namespace {
 
@@ -20,10 +22,17 @@ constexpr milliseconds longest_wait{2};
 // The weight of the last run in the mean.
 constexpr double weight = 1.0 / 16;
 
+/// When a worker looks for `tasks` that it has heard of.
+LookPace::Clock::time_point when(LookPace::Clock::time_point heard, auto wait, std::size_t tasks) {
+  return heard +
+         std::chrono::duration_cast<LookPace::Clock::duration>(wait / static_cast<double>(tasks));
+}
+
 }  // namespace
 
-TaskBoard::TaskBoard(std::span<const TaskKind> kinds, std::size_t concurrency, std::size_t prefetch)
-    : concurrency_(concurrency), prefetch_(prefetch) {
+TaskBoard::TaskBoard(std::span<const TaskKind> kinds, std::size_t concurrency, std::size_t prefetch,
+                     std::size_t prefetch_bytes)
+    : concurrency_(concurrency), prefetch_(prefetch), prefetch_bytes_(prefetch_bytes) {
   for (const TaskKind& kind : kinds) lanes_.push_back({&kind, {}});
 }
 
@@ -46,28 +55,39 @@ std::size_t TaskBoard::idle() const {
   return concurrency_ > busy ? concurrency_ - busy : 0;
 }
 
+std::size_t TaskBoard::bytes_left() const {
+  return prefetch_bytes_ > queued_bytes_ ? prefetch_bytes_ - queued_bytes_ : 0;
+}
+
 bool TaskBoard::at_its_limit(const Lane& lane) {
   return lane.kind->options.limit && lane.held >= *lane.kind->options.limit;
 }
 
 /// A single free place is not enough: a thread must be without work, or half of what was leased
-/// ahead must be used up.
+/// ahead must be used up, in number and in bytes.
 bool TaskBoard::worth_a_lease() const {
   const std::size_t free = places();
   if (free == 0) return false;
-  if (idle() == 0 && free < (prefetch_now() + 1) / 2) return false;
+  const bool used_up = free >= (prefetch_now() + 1) / 2 &&
+                       bytes_left() >= std::max<std::size_t>(prefetch_bytes_ / 2, 1);
+  if (idle() == 0 && !used_up) return false;
   return std::any_of(lanes_.begin(), lanes_.end(),
                      [&](const Lane& lane) { return !at_its_limit(lane); });
 }
 
 bool TaskBoard::wait_for_room(const std::stop_token& stop) {
   ThreadLock lock(mutex_);
-  return room_.wait(lock, stop, [this]() LEASEHOLD_REQUIRES(mutex_) { return worth_a_lease(); });
+  if (!room_.wait(lock, stop, [this]() LEASEHOLD_REQUIRES(mutex_) { return worth_a_lease(); })) {
+    return false;
+  }
+  announced_ = 0;
+  limit_left_ = false;
+  return true;
 }
 
 TaskBoard::Room TaskBoard::room() const {
   const ThreadLock lock(mutex_);
-  Room room{.places = places(), .idle = idle()};
+  Room room{.places = places(), .idle = idle(), .bytes = bytes_left()};
   for (std::size_t i = 0; i < lanes_.size(); ++i) {
     if (at_its_limit(lanes_[i])) continue;
     if (const auto limit = lanes_[i].kind->options.limit) {
@@ -79,17 +99,34 @@ TaskBoard::Room TaskBoard::room() const {
   return room;
 }
 
-bool TaskBoard::rest(const std::stop_token& stop, milliseconds least, milliseconds pause) {
+LookPace::Reason TaskBoard::rest(const std::stop_token& stop, milliseconds pause, LookPace& pace) {
   ThreadLock lock(mutex_);
-  if (least > milliseconds{0}) room_.wait_for(lock, stop, least, [] { return false; });
-  room_.wait_for(lock, stop, pause, [this]() LEASEHOLD_REQUIRES(mutex_) { return woken_; });
-  return std::exchange(woken_, false);
+  const auto end = LookPace::Clock::now() + pause;
+  room_.wait_until(lock, stop, end,
+                   [this]() LEASEHOLD_REQUIRES(mutex_) { return announced_ > 0 || limit_left_; });
+  if (announced_ == 0) return LookPace::Reason::pause;
+
+  // The more tasks there are, the sooner: there may be one for each worker.
+  const auto heard = LookPace::Clock::now();
+  const auto part = pace.heard(heard) * random_share();
+  std::size_t seen = 0;
+  const auto changed = [&]()
+                           LEASEHOLD_REQUIRES(mutex_) { return announced_ > seen || limit_left_; };
+  do {
+    seen = announced_;
+  } while (!limit_left_ &&
+           room_.wait_until(lock, stop, std::min(end, when(heard, part, seen)), changed));
+  return LookPace::Reason::news;
 }
 
-void TaskBoard::wake() {
+void TaskBoard::announce(const News& news) {
   const ThreadLock lock(mutex_);
-  woken_ = true;
-  room_.notify_all();
+  if (news.added.empty()) ++announced_;
+  for (const Lane& lane : lanes_) {
+    const auto added = news.added.find(lane.kind->type);
+    if (added != news.added.end() && !at_its_limit(lane)) announced_ += added->second;
+  }
+  if (announced_ > 0) room_.notify_all();
 }
 
 void TaskBoard::add(std::vector<TaskRunPtr> runs) {
@@ -187,12 +224,26 @@ LeaseStage TaskBoard::stage(const TaskRun& run) const {
 
 bool TaskBoard::hand_over(TaskRun& run) {
   ThreadLock lock(mutex_);
-  // A renewal that met the lock of the handler's transaction would wait for it, and hold up the
-  // renewal of all other leases.
-  renewed_.wait(lock, [&] { return !run.renewing; });
+  // A write that met the lock of the handler's transaction would wait for it, and hold up those of
+  // all other tasks.
+  renewed_.wait(lock, [&] { return !run.renewing && !run.saving; });
   if (run.stage != LeaseStage::held && run.stage != LeaseStage::handed_over) return false;
   run.stage = LeaseStage::handed_over;
   run.perhaps_completed = true;
+  return true;
+}
+
+bool TaskBoard::has_unsaved(const TaskRun& run) const {
+  const ThreadLock lock(mutex_);
+  return run.unsaved || run.saving;
+}
+
+bool TaskBoard::keep_progress(const TaskRunPtr& run, std::string_view json) {
+  const ThreadLock lock(mutex_);
+  if (run->stage != LeaseStage::held) return false;
+  if (!run->unsaved && !run->saving) unsaved_.push_back(run);
+  run->unsaved = json;
+  outcomes_.notify_all();
   return true;
 }
 
@@ -225,9 +276,10 @@ std::vector<TaskRunPtr> TaskBoard::end_renewal(std::span<const TaskRunPtr> runs,
     if (renewal->each[i] == WriteResult::accepted) {
       run.granted = now;
       run.valid_until = renewal->valid_until;
-    } else if (run.stage == LeaseStage::queued || run.stage == LeaseStage::held) {
+    } else if (renewal->each[i] == WriteResult::stale &&
+               (run.stage == LeaseStage::queued || run.stage == LeaseStage::held)) {
       stale.push_back(runs[i]);
-    }  // else its outcome may have been written meanwhile: the settler finds out
+    }  // else it is tried again, or its outcome was written meanwhile: the settler finds out
   }
   renewed_.notify_all();
   return stale;
@@ -235,9 +287,10 @@ std::vector<TaskRunPtr> TaskBoard::end_renewal(std::span<const TaskRunPtr> runs,
 
 std::vector<TaskRunPtr> TaskBoard::take_outcomes(const std::stop_token& stop) {
   ThreadLock lock(mutex_);
-  if (!outcomes_.wait(lock, stop,
-                      [this]() LEASEHOLD_REQUIRES(mutex_) { return !unsettled_.empty(); }))
-    return {};
+  const auto any = [this]() LEASEHOLD_REQUIRES(mutex_) {
+    return !unsettled_.empty() || !unsaved_.empty();
+  };
+  if (!outcomes_.wait(lock, stop, any) || unsettled_.empty()) return {};
   outcomes_.wait_until(lock, stop, to_steady(unsettled_since_ + longest_wait),
                        [this]() LEASEHOLD_REQUIRES(mutex_) {
                          return std::ssize(unsettled_) >= most_outcomes || nothing_under_way();
@@ -251,7 +304,32 @@ std::vector<TaskRunPtr> TaskBoard::take_outcomes(const std::stop_token& stop) {
 
 void TaskBoard::put_back(std::vector<TaskRunPtr> runs) {
   const ThreadLock lock(mutex_);
-  for (TaskRunPtr& run : runs) unsettled_.push_back(std::move(run));
+  for (TaskRunPtr& run : runs) {
+    if (run->stage == LeaseStage::settling) unsettled_.push_back(std::move(run));
+  }
+}
+
+std::vector<TaskBoard::Unsaved> TaskBoard::take_unsaved() {
+  const ThreadLock lock(mutex_);
+  std::vector<Unsaved> taken;
+  taken.reserve(unsaved_.size());
+  for (const TaskRunPtr& run : std::exchange(unsaved_, {})) {
+    // Once a task has an outcome, its progress is written with that.
+    if (run->stage != LeaseStage::held || !run->unsaved) continue;
+    run->saving = true;
+    taken.push_back({run, *std::exchange(run->unsaved, std::nullopt)});
+  }
+  return taken;
+}
+
+void TaskBoard::saved(Unsaved unsaved, Saved saved) {
+  const ThreadLock lock(mutex_);
+  TaskRun& run = *unsaved.run;
+  run.saving = false;
+  // The handler may have reported newer progress meanwhile.
+  if (saved == Saved::not_yet && !run.unsaved) run.unsaved = std::move(unsaved.progress);
+  if (run.unsaved && run.stage == LeaseStage::held) unsaved_.push_back(std::move(unsaved.run));
+  renewed_.notify_all();
 }
 
 void TaskBoard::settled(std::span<const TaskRunPtr> runs) {
@@ -379,6 +457,7 @@ void TaskBoard::settle(const TaskRunPtr& run, TaskOutcome outcome) {
 
 void TaskBoard::queue(TaskRunPtr run) {
   ++queued_;
+  queued_bytes_ += run->bytes;
   auto& queue = run->started ? first_ : lanes_[run->lane].queued;
   queue.push_back(std::move(run));
 }
@@ -396,6 +475,7 @@ TaskRunPtr TaskBoard::take_next() {
   TaskRunPtr run = std::move(queue.front());
   queue.pop_front();
   --queued_;
+  queued_bytes_ -= run->bytes;
   return run;
 }
 
@@ -412,6 +492,7 @@ void TaskBoard::unqueue(const TaskRun& run) {
   const auto is_run = [&](const TaskRunPtr& other) { return other.get() == &run; };
   std::erase_if(run.started ? first_ : lanes_[run.lane].queued, is_run);
   --queued_;
+  queued_bytes_ -= run.bytes;
 }
 
 void TaskBoard::give_up_lease(TaskRun& run) {
@@ -425,7 +506,7 @@ void TaskBoard::forget_if_over(TaskRun& run) {
   if (run.stage != LeaseStage::ended || run.in_handler) return;
   Lane& lane = lanes_[run.lane];
   if (at_its_limit(lane)) {  // there may be more tasks that could not be leased
-    woken_ = true;
+    limit_left_ = true;
     room_.notify_all();
   }
   --lane.held;

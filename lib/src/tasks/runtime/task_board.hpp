@@ -6,11 +6,14 @@
 #include <functional>
 #include <span>
 #include <stop_token>
+#include <string>
+#include <string_view>
 #include <unordered_map>
 #include <vector>
 
 #include "support/thread_safety.hpp"
 #include "tasks/lease_writes.hpp"
+#include "tasks/runtime/look_pace.hpp"
 #include "tasks/runtime/task_run.hpp"
 
 namespace leasehold::inline v0 {
@@ -31,7 +34,8 @@ class TaskBoard {
  public:
   using Clock = TaskRun::Clock;
 
-  TaskBoard(std::span<const TaskKind> kinds, std::size_t concurrency, std::size_t prefetch);
+  TaskBoard(std::span<const TaskKind> kinds, std::size_t concurrency, std::size_t prefetch,
+            std::size_t prefetch_bytes = 16 * 1024 * 1024);
 
   /// How long nothing is leased after the start of a dangerous task.
   static constexpr std::chrono::milliseconds longest_alone{5'000};
@@ -45,18 +49,20 @@ class TaskBoard {
   struct Room {
     std::size_t places = 0;  ///< for tasks of all types
     std::size_t idle = 0;    ///< threads that have nothing to do: the tasks that start at once
+    std::size_t bytes = 0;   ///< for tasks that do not start at once
     std::vector<std::size_t> open;  ///< lanes without a limit of their own
     std::vector<Limited> limited;   ///< lanes that are below their limit
   };
-  /// Waits until there is enough room to be worth a lease. Returns false once stopped.
+  /// Waits until there is enough room to be worth a lease, which then answers all announcements so
+  /// far. Returns false once stopped.
   bool wait_for_room(const std::stop_token& stop);
   Room room() const;
-  /// Waits for `least`, and then until `pause` has passed or there may be more to lease. Returns
-  /// whether there may be more.
-  bool rest(const std::stop_token& stop, std::chrono::milliseconds least,
-            std::chrono::milliseconds pause);
-  /// Ends a rest(): there may be more to lease.
-  void wake();
+  /// Waits until `pause` has passed, or a type is no longer at its limit, or it is time to look for
+  /// tasks that were announced. Returns why it is time to look.
+  LookPace::Reason rest(const std::stop_token& stop, std::chrono::milliseconds pause,
+                        LookPace& pace);
+  /// Tasks were added. Ends a rest() if this worker could lease some of them.
+  void announce(const News& news);
   /// Adds tasks that were leased. After close() they are given back.
   void add(std::vector<TaskRunPtr> runs);
 
@@ -76,6 +82,11 @@ class TaskBoard {
   /// from now on the worker does not touch it. Waits for a renewal that is under way. Returns false
   /// if the lease is gone.
   bool hand_over(TaskRun& run);
+  /// Whether the worker still has to write progress of this task.
+  bool has_unsaved(const TaskRun& run) const;
+  /// Keeps progress that could not be written, in place of what was kept before. Returns false if
+  /// the lease is gone.
+  bool keep_progress(const TaskRunPtr& run, std::string_view json);
 
   // For the thread that renews.
 
@@ -90,9 +101,18 @@ class TaskBoard {
   // For the thread that writes outcomes.
 
   /// Waits for outcomes: until nothing else is under way, or there are many, or for a few
-  /// milliseconds. Empty once stopped.
+  /// milliseconds. Empty once stopped, or if there is only progress to be written.
   std::vector<TaskRunPtr> take_outcomes(const std::stop_token& stop);
+  /// Those that are settled already are left out.
   void put_back(std::vector<TaskRunPtr> runs);
+  struct Unsaved {
+    TaskRunPtr run;
+    std::string progress;
+  };
+  /// Progress of tasks whose handlers still run. Each is passed to saved() afterwards.
+  std::vector<Unsaved> take_unsaved();
+  enum class Saved { yes, not_yet };
+  void saved(Unsaved unsaved, Saved saved);
   void settled(std::span<const TaskRunPtr> runs);
 
   /// Notes that the lease is gone. Returns false if that makes no difference any more.
@@ -137,6 +157,7 @@ class TaskBoard {
 
   Load load_now() const LEASEHOLD_REQUIRES(mutex_) { return {running_, queued_, settling_}; }
   std::size_t idle() const LEASEHOLD_REQUIRES(mutex_);
+  std::size_t bytes_left() const LEASEHOLD_REQUIRES(mutex_);
   void queue(TaskRunPtr run) LEASEHOLD_REQUIRES(mutex_);
   bool may_start() const LEASEHOLD_REQUIRES(mutex_);
   TaskRunPtr take_next() LEASEHOLD_REQUIRES(mutex_);
@@ -156,6 +177,7 @@ class TaskBoard {
 
   const std::size_t concurrency_;
   const std::size_t prefetch_;
+  const std::size_t prefetch_bytes_;
 
   mutable ThreadMutex mutex_;
   StoppableCondition work_;
@@ -172,7 +194,9 @@ class TaskBoard {
   std::vector<TaskRunPtr> expired_ LEASEHOLD_GUARDED_BY(mutex_);
   std::vector<TaskRunPtr> unsettled_ LEASEHOLD_GUARDED_BY(mutex_);  // not taken to be written yet
   Clock::time_point unsettled_since_ LEASEHOLD_GUARDED_BY(mutex_);
+  std::vector<TaskRunPtr> unsaved_ LEASEHOLD_GUARDED_BY(mutex_);  // held, with progress to write
   std::size_t queued_ LEASEHOLD_GUARDED_BY(mutex_) = 0;
+  std::size_t queued_bytes_ LEASEHOLD_GUARDED_BY(mutex_) = 0;
   std::size_t running_ LEASEHOLD_GUARDED_BY(mutex_) = 0;   // threads in a handler
   std::size_t settling_ LEASEHOLD_GUARDED_BY(mutex_) = 0;  // unsettled, or taken to be written
   double mean_run_us_ LEASEHOLD_GUARDED_BY(mutex_) = -1;   // recently; below 0: not known yet
@@ -181,7 +205,8 @@ class TaskBoard {
   bool cautious_ LEASEHOLD_GUARDED_BY(mutex_) = false;
   // The dangerous task that is to begin alone, or has begun less than `longest_alone` ago.
   const TaskRun* alone_ LEASEHOLD_GUARDED_BY(mutex_) = nullptr;
-  bool woken_ LEASEHOLD_GUARDED_BY(mutex_) = false;  // since the last rest
+  std::size_t announced_ LEASEHOLD_GUARDED_BY(mutex_) = 0;  // tasks, since the last look
+  bool limit_left_ LEASEHOLD_GUARDED_BY(mutex_) = false;    // by some type, since the last look
   bool closed_ LEASEHOLD_GUARDED_BY(mutex_) = false;
   Clock::time_point next_alarm_ LEASEHOLD_GUARDED_BY(mutex_) = Clock::time_point::max();
   bool earlier_alarm_ LEASEHOLD_GUARDED_BY(mutex_) = false;

@@ -50,6 +50,12 @@ struct TaskRun : HeldLease {
     if (reason.compare_exchange_strong(expected, why)) stop.request_stop();
   }
 
+  /// Frees what only the handler needs, once it has returned: the outcome may have to wait.
+  void forget_payload() noexcept {
+    std::string{}.swap(task.payload);
+    std::string{}.swap(task.progress);
+  }
+
   /// It has crashed its worker more than once, or another task has that ran beside it.
   bool dangerous() const noexcept { return task.crash_count > 1; }
 
@@ -66,7 +72,11 @@ struct TaskRun : HeldLease {
   bool in_handler = false;
   bool waited_enough = false;  // for being the only task of the worker
   bool renewing = false;       // a statement that renews it is under way
-  Clock::time_point granted;   // when we learned of the lease, or of its last renewal
+  bool saving = false;         // the settler is writing its progress
+  // Progress that could not be written yet. Once the stage is `settling`, it belongs to the
+  // settler.
+  std::optional<std::string> unsaved;
+  Clock::time_point granted;  // when we learned of the lease, or of its last renewal
   Clock::time_point queued_at;
   std::optional<Clock::time_point> started_at;
   std::optional<Clock::time_point> deadline;  // of the handler

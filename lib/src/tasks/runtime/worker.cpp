@@ -36,7 +36,7 @@ struct Worker::State {
       : core(std::move(queue)),
         options(std::move(given)),
         name(options.name.empty() ? core->runner.str() : options.name),
-        telemetry(options.observer) {}
+        telemetry(options.observer, core->logger) {}
 
   const std::shared_ptr<QueueCore> core;
   const WorkerOptions options;

@@ -27,7 +27,7 @@ StopReason WorkerContext::why_stale(TaskStore& store, TaskId id) {
   try {
     const auto stored = store.get(id);
     if (stored && stored->record.state == TaskState::cancelled) return StopReason::cancelled;
-  } catch (const Error&) {  // then the reason remains open
+  } catch (const std::exception&) {  // then the reason remains open
   }
   return StopReason::lease_lost;
 }

@@ -31,7 +31,7 @@ microseconds waited(const LeasedTask& task) {
 
 WorkerRun::WorkerRun(QueueCore& core, const WorkerOptions& options, const std::string& name,
                      std::span<const TaskKind> kinds, WorkerTelemetry& telemetry)
-    : board_(kinds, options.concurrency, options.prefetch),
+    : board_(kinds, options.concurrency, options.prefetch, options.prefetch_bytes),
       outage_(core.logger, name),
       context_{core, options, name, board_, telemetry, outage_},
       leaser_(context_, kinds),
@@ -108,6 +108,7 @@ void WorkerRun::handle(const std::stop_token& stop) {
     context_.telemetry.record(TaskEventType::started, *run, waited(run->task));
     const auto begun = Clock::now();
     TaskOutcome outcome = call_handler(run);
+    run->forget_payload();
     context_.telemetry.returned(std::chrono::duration_cast<microseconds>(Clock::now() - begun));
     switch (board_.returned(run, std::move(outcome))) {
       case TaskBoard::Return::completed:
@@ -133,10 +134,22 @@ TaskOutcome WorkerRun::call_handler(const TaskRunPtr& run) {
   } catch (const DeadLetter& dead) {
     return {.kind = TaskOutcome::Kind::fail, .text = as_kept_error(dead.what())};
   } catch (const std::exception& error) {
+    if (run->kind.options.outages == Outages::forgive && tells_of_outage(error)) {
+      return after_outage(*run, error.what());
+    }
     return failure(*run, error.what());
   } catch (...) {
     return failure(*run, "the handler threw something that is not a std::exception");
   }
+}
+
+TaskOutcome WorkerRun::after_outage(const TaskRun& run, std::string_view error) const {
+  context_.core.logger->info(
+      "task given back after an outage id={} version={} worker={} error=\"{}\"",
+      run.task.key.id.value, run.task.key.version.value, context_.name, error);
+  auto delay = context_.core.retry_after(run.kind.options.retry, run.task.attempts);
+  if (!delay) delay = context_.core.retry_after(Retry::by_policy(), run.task.attempts);
+  return {.kind = TaskOutcome::Kind::release, .delay = delay};
 }
 
 TaskOutcome WorkerRun::failure(const TaskRun& run, std::string_view error) const {
@@ -154,12 +167,14 @@ void WorkerRun::listen(const std::stop_token& stop) {
       const auto listener = context_.core.store->listen();
       if (!listener) return;
       while (!stop.stop_requested()) {
-        listener->wait(stop);
+        const News news = listener->wait(stop);
         again.reset();
         said = false;
-        board_.wake();
+        leaser_.set_listening(true);
+        board_.announce(news);
       }
-    } catch (const Error& error) {
+    } catch (const std::exception& error) {
+      leaser_.set_listening(false);
       if (!std::exchange(said, true)) {
         context_.core.logger->info(
             "worker gets no notifications, polls for tasks worker={} error=\"{}\"", context_.name,
@@ -175,14 +190,29 @@ LeaseWrite WorkerRun::progress(const TaskRunPtr& run, std::string_view json) {
   check_not_handed_over(stage, run->task.key, "progress");
   if (stage == LeaseStage::held) {
     check_json("progress", json, context_.core.options.largest_payload);
-    if (context_.core.writes.progress(*run, json) == WriteResult::accepted) {
+    const LeaseWrite write = write_progress(run, json);
+    if (write != LeaseWrite::stale) {
       run->task.progress = json;
-      return LeaseWrite::accepted;
+      return write;
     }
     context_.lose(*run, *context_.core.store, "progress");
   }
   context_.count_stale_write(*run);
   return LeaseWrite::stale;
+}
+
+LeaseWrite WorkerRun::write_progress(const TaskRunPtr& run, std::string_view json) {
+  // Older progress that is being written now must not come after this.
+  if (!board_.has_unsaved(*run)) {
+    try {
+      const auto result = context_.core.writes.progress(*run, json);
+      return result == WriteResult::accepted ? LeaseWrite::accepted : LeaseWrite::stale;
+    } catch (const Error& error) {
+      if (!tells_of_outage(error)) throw;
+      context_.outage.failed("progress", error);
+    }
+  }
+  return board_.keep_progress(run, json) ? LeaseWrite::deferred : LeaseWrite::stale;
 }
 
 void WorkerRun::complete_in(const CallersTransaction& transaction, const TaskRunPtr& run,

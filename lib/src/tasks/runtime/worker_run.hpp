@@ -46,6 +46,8 @@ class WorkerRun {
   void handle(const std::stop_token& stop);
   TaskOutcome call_handler(const TaskRunPtr& run);
   TaskOutcome failure(const TaskRun& run, std::string_view error) const;
+  TaskOutcome after_outage(const TaskRun& run, std::string_view error) const;
+  LeaseWrite write_progress(const TaskRunPtr& run, std::string_view json);
   void listen(const std::stop_token& stop);
   void watch(Clock::time_point until, const std::function<bool(const TaskBoard::Load&)>& done);
 

@@ -1,5 +1,7 @@
 #include "tasks/runtime/worker_telemetry.hpp"
 
+#include <spdlog/logger.h>
+
 namespace leasehold::inline v0 {
 
 void WorkerTelemetry::record(TaskEventType type, const TaskRun& run,
@@ -7,13 +9,28 @@ void WorkerTelemetry::record(TaskEventType type, const TaskRun& run,
   counts_[static_cast<std::size_t>(type)].fetch_add(1, std::memory_order_relaxed);
   if (type == TaskEventType::started) time_to_start_.add(elapsed);
   if (!observer_) return;
-  observer_->on_task_event({.type = type,
-                            .id = run.task.key.id,
-                            .version = run.task.key.version,
-                            .task_type = run.task.type,
-                            .attempt = run.task.attempts,
-                            .elapsed = elapsed,
-                            .reason = run.reason.load()});
+  tell({.type = type,
+        .id = run.task.key.id,
+        .version = run.task.key.version,
+        .task_type = run.task.type,
+        .attempt = run.task.attempts,
+        .elapsed = elapsed,
+        .reason = run.reason.load()});
+}
+
+void WorkerTelemetry::tell(const TaskEvent& event) noexcept {
+  const auto log = [&](const char* error) {
+    if (!logger_) return;
+    logger_->error("task observer failed id={} version={} event=\"{}\" error=\"{}\"",
+                   event.id.value, event.version.value, to_string(event.type), error);
+  };
+  try {
+    observer_->on_task_event(event);
+  } catch (const std::exception& error) {
+    log(error.what());
+  } catch (...) {
+    log("not a std::exception");
+  }
 }
 
 WorkerStats WorkerTelemetry::snapshot() const noexcept {

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <spdlog/fwd.h>
+
 #include <array>
 #include <atomic>
 #include <memory>
@@ -14,8 +16,9 @@ namespace leasehold::inline v0 {
 /// Counts what happens to the tasks of one worker and tells its observer. Thread-safe.
 class WorkerTelemetry {
  public:
-  explicit WorkerTelemetry(std::shared_ptr<TaskObserver> observer)
-      : observer_(std::move(observer)) {}
+  explicit WorkerTelemetry(std::shared_ptr<TaskObserver> observer,
+                           std::shared_ptr<spdlog::logger> logger = nullptr)
+      : observer_(std::move(observer)), logger_(std::move(logger)) {}
 
   void record(TaskEventType type, const TaskRun& run,
               std::chrono::microseconds elapsed = {}) noexcept;
@@ -32,7 +35,10 @@ class WorkerTelemetry {
     return counts_[static_cast<std::size_t>(type)].load(std::memory_order_relaxed);
   }
 
+  void tell(const TaskEvent& event) noexcept;
+
   const std::shared_ptr<TaskObserver> observer_;
+  const std::shared_ptr<spdlog::logger> logger_;  // may be null
   std::array<std::atomic<std::uint64_t>, static_cast<std::size_t>(TaskEventType::stale_write) + 1>
       counts_{};
   std::atomic<std::uint64_t> renewals_{0};
