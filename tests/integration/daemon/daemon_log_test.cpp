@@ -80,7 +80,7 @@ TEST_P(ServerLogTest, TheNameOfAnApplicationForgesNoFields) {
   const std::string name = R"(x pid=0 level=error "q" \ )";
   auto daemon = start({"--long-transaction", "1ms", "--log-format", "json"});
   pqxx::connection connection{uri()};
-  connection.exec("SET application_name = " + connection.quote(name));
+  pqxx::nontransaction{connection}.exec("SET application_name = " + connection.quote(name));
   pqxx::transaction<pqxx::isolation_level::repeatable_read> report{connection};
   const int pid = report.exec1("SELECT pg_backend_pid()")[0].as<int>();
   const auto warnings = [&] { return events(daemon, "long transaction holds back vacuum"); };
