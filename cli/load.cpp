@@ -350,13 +350,13 @@ void add_load(Commands& commands) {
       {.name = "load",
        .summary = "Put load on the lock store, and check its guarantees",
        .details =
-           "Clients acquire and release locks as fast as they can, while it is checked that no two "
-           "of them trust the same lock and that its tokens strictly increase. Prints the pairs of "
-           "acquire and release per second and the time to acquire. The exit code is 1 if a "
-           "guarantee was broken or if calls failed, and 4 or 5 if no call succeeded; the report "
-           "says how many calls failed in which way. The locks have names of their own, so that "
-           "they disturb others "
-           "only by the load.",
+           "Clients acquire and release locks as fast as they can. The command checks that no two "
+           "of them trust the same lock at the same time, and that tokens strictly increase. It "
+           "prints the pairs of acquire and release per second, the time to acquire, and how many "
+           "calls failed in which way.\n\n"
+           "The exit code is 1 if a guarantee was broken or if calls failed. If no call succeeded "
+           "at all, it is the code of the last error, for example 4 if the store could not be "
+           "reached. The locks have names of their own, so others notice only the load.",
        .examples = "leasehold load --redis redis://127.0.0.1:6379 --clients 16 --duration 30s\n"
                    "leasehold load --clients 64 --locks 1000 --shared --json"},
       {.locks = true}, [flags](Session& session) { return run_load(session, *flags); });

@@ -23,8 +23,8 @@ class LEASEHOLD_API InvalidArgument : public Error {
   using Error::Error;
 };
 
-/// The server could not be reached and the request was not sent: it did **not** happen.
-/// Retrying is safe.
+/// The server could not be reached and the request was not sent, or it took too long and the server
+/// has confirmed that it was cancelled: it did **not** happen. Retrying is safe.
 class LEASEHOLD_API Unavailable : public Error {
  public:
   using Error::Error;

@@ -10,15 +10,19 @@ namespace leasehold::inline v0 {
 struct PostgresOptions {
   /// The most connections that the queue opens, 1 to 1,000. They are opened when needed and shared
   /// by all threads; a call that finds all of them in use waits for one. Each costs the server a
-  /// process. Default 4.
+  /// process. A statement that was cancelled occupies its connection until it has ended. Default 4.
   std::size_t connections = 4;
 
-  /// How long to wait for a connection to be established, 1 ms to 1 h. libpq counts in whole
-  /// seconds and waits at least 2. Default 5 s.
+  /// How long to wait for a connection to be established, 1 ms to 1 h. It applies to each address
+  /// of each host that is tried. `connect_timeout` in the URI, in seconds, takes its place.
+  /// Default 5 s.
   std::chrono::milliseconds connect_timeout{5'000};
 
-  /// How long to wait for a free connection (then Unavailable is thrown), and after that for the
-  /// reply (then the connection is closed and OutcomeUnknown is thrown). 1 ms to 1 h. Default 30 s.
+  /// How long to wait for a free connection, and after that for the reply, 1 ms to 1 h. A statement
+  /// that takes longer is cancelled on the server, so that it neither goes on nor commits later.
+  /// Then Unavailable is thrown: it did not happen. If the server does not answer the cancellation
+  /// either, the connection is closed and OutcomeUnknown is thrown. That takes up to half of the
+  /// time-out more, but at least 100 ms and at most 1 s. Default 30 s.
   std::chrono::milliseconds command_timeout{30'000};
 
   /// The schema that contains the tables: a letter or _, followed by letters, digits or _, at most

@@ -1,8 +1,10 @@
 #include "postgres/cancel_request.hpp"
 
 #include <libpq-fe.h>
+#include <pthread.h>
 
 #include <array>
+#include <csignal>
 #include <new>
 #include <system_error>
 #include <thread>
@@ -48,6 +50,10 @@ void CancelRequest::send() noexcept {
   }
   try {
     std::thread([state = state_] {
+      // The application's handlers are not for this thread, and libpq would let SIGPIPE through.
+      sigset_t all;
+      ::sigfillset(&all);
+      ::pthread_sigmask(SIG_BLOCK, &all, nullptr);
       std::array<char, 256> message{};
       // Why it failed does not matter: the caller shuts the connection if no answer comes.
       PQcancel(state->cancel, message.data(), int(message.size()));

@@ -48,7 +48,7 @@ SET state = CASE WHEN ?5 IS NULL OR attempts >= max_attempts THEN 'dead' ELSE 'p
     finished_at = CASE WHEN ?5 IS NULL OR attempts >= max_attempts THEN ?6 END,
     leased_by = CASE WHEN ?5 IS NULL OR attempts >= max_attempts THEN leased_by END,
     run_at = ?6 + coalesce(?5, 0), version = version + 1, crash_count = 0, suspect = 0,
-    lease_deadline = NULL, lease_expiry = NULL, last_error = ?4, updated_at = ?6
+    started = 0, lease_deadline = NULL, lease_expiry = NULL, last_error = ?4, updated_at = ?6
 WHERE id = ?1 AND version = ?2 AND lease_id = ?3
 RETURNING state
 
@@ -58,6 +58,6 @@ RETURNING state
 --   ?6 whether its worker gives it back in order, so that the count of crashes begins anew
 UPDATE task_queue
 SET state = 'pending', version = version + 1, attempts = attempts - 1, leased_by = NULL,
-    lease_deadline = NULL, lease_expiry = NULL, updated_at = ?5, run_at = coalesce(?4, run_at),
+    started = 0, lease_deadline = NULL, lease_expiry = NULL, updated_at = ?5, run_at = coalesce(?4, run_at),
     crash_count = CASE WHEN ?6 THEN 0 ELSE crash_count END, suspect = CASE WHEN ?6 THEN 0 ELSE suspect END
 WHERE id = ?1 AND version = ?2 AND lease_id = ?3

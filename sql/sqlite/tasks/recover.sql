@@ -25,7 +25,7 @@ LIMIT ?3
 UPDATE task_queue
 SET state = CASE WHEN ?2 THEN 'dead' ELSE 'pending' END, finished_at = CASE WHEN ?2 THEN ?3 END,
     leased_by = CASE WHEN ?2 THEN leased_by END, version = version + 1, suspect = 1,
-    crash_count = crash_count + started, attempts = attempts - (1 - started), lease_deadline = NULL,
+    crash_count = crash_count + started, attempts = attempts - (1 - started), started = 0, lease_deadline = NULL,
     lease_expiry = NULL, last_error = 'the lease of ' || leased_by || ' expired', updated_at = ?3
 WHERE id = ?1
 

@@ -113,7 +113,8 @@ TEST_P(EmbeddedTaskTest, AFullFileIsRefusedAndNothingHappened) {
 }
 
 // Many processes enqueue, lease, have effects, complete and are killed at random moments. What was
-// acknowledged is there; every task has its effect once; nobody sees a locked file.
+// acknowledged is there; every task has its effect once; nobody sees a locked file. The processes
+// take back the leases of those that were killed.
 TEST_P(EmbeddedTaskTest, ProcessesKilledAtRandomLoseNothingAndDoubleNothing) {
   sql("CREATE TABLE ledger (task bigint, worker bigint); CREATE TABLE refusals (task bigint)");
   constexpr int processes = 4;
@@ -121,7 +122,7 @@ TEST_P(EmbeddedTaskTest, ProcessesKilledAtRandomLoseNothingAndDoubleNothing) {
   const auto start = [] {
     auto process = std::make_unique<Process>(
         std::vector<std::string>{std::string(LEASEHOLD_TEST_PROGRAMS) + "/worker_program", uri(),
-                                 "lease=1000", "concurrency=2", "work=2"});
+                                 "lease=1000", "concurrency=2", "work=2", "max_crashes=1000000"});
     EXPECT_EQ(process->read_line(60s), "ready");
     return process;
   };
@@ -140,12 +141,10 @@ TEST_P(EmbeddedTaskTest, ProcessesKilledAtRandomLoseNothingAndDoubleNothing) {
     }
     done = true;
   });
-  Recovery recovery{queue, {.max_crashes = 1'000'000}};
   std::minstd_rand random{7};
   const auto unfinished = [&] { return count("state <> 'completed'") > 0; };
   int killed = 0;
   while (killed < 10 || !done || unfinished()) {
-    recovery.run_once();
     if (killed < 10) {
       auto& victim = workers[random() % processes];
       victim->kill(SIGKILL);
@@ -181,9 +180,30 @@ TEST_P(EmbeddedTaskTest, RetriesOfASecondConnectionAreCountedWithTheFirst) {
   const auto other = connect();
   const OwnTransaction lock{other.get()};
   lock.execute("BEGIN IMMEDIATE");
-  const LeaseKey key{};
-  EXPECT_THROW(twin->extend({&key, 1}, 1s), Unavailable);
+  const Renewable lease{};
+  EXPECT_THROW(twin->extend({&lease, 1}, 1s), Unavailable);
   EXPECT_GE(store.retries(), 1U);
+}
+
+// Every process that polls does so about once a second.
+TEST_P(EmbeddedTaskTest, LookingForExpiredLeasesKeepsNobodyFromWriting) {
+  const TaskId id = queue.enqueue({.type = "t"}).id;
+  auto lease = lease_one(queue);
+  sqlite::SqliteTaskStore store(
+      sqlite::open_database(*sqlite::parse_sqlite_uri(uri()),
+                            sqlite::open_options({.sqlite = {.timeout = 50ms}})),
+      {});
+  const auto other = connect();
+  const OwnTransaction lock{other.get()};
+  lock.execute("BEGIN IMMEDIATE");
+  EXPECT_TRUE(store.look_after("w", {}).recovered.empty()) << "none has expired: it only reads";
+  lock.execute("ROLLBACK");
+  expire(id);
+  lock.execute("BEGIN IMMEDIATE");
+  EXPECT_THROW(store.look_after("w", {}), Unavailable);
+  lock.execute("ROLLBACK");
+  EXPECT_EQ(store.look_after("w", {}).recovered.size(), 1U);
+  EXPECT_EQ(lease.complete(), LeaseWrite::stale);
 }
 
 TEST_P(EmbeddedTaskTest, AProcessThatKeepsTheFileLockedIsSaidToBeInTheWay) {

@@ -66,7 +66,9 @@ class Ledger {
  private:
   /// Without a word about what is wanted here.
   static TaskQueueOptions quiet() {
-    return {.postgres = {.connections = 1}, .logger = std::make_shared<spdlog::logger>("quiet")};
+    return {.postgres = {.connections = 1},
+            .recovery = RecoveryOptions{.max_crashes = 1'000'000},
+            .logger = std::make_shared<spdlog::logger>("quiet")};
   }
 
   void work() {

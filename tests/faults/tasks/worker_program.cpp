@@ -2,7 +2,9 @@
 // now.
 //
 //   worker_program URI [concurrency=N] [lease=MS] [prefetch=N] [poll_max=MS] [grace=MS] [work=MS]
-//                  [listen=0|1] [name=NAME]
+//                  [listen=0|1] [name=NAME] [max_crashes=N]
+//
+// It takes back expired leases only if max_crashes is given.
 //
 // Types it handles:
 //   ledger  adds (task, worker) to the table ledger and completes in the same transaction, after
@@ -28,6 +30,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <pqxx/pqxx>
 #include <stdexcept>
 #include <string>
@@ -160,7 +163,11 @@ void run(const std::string& uri, const Options& options) {
   sigemptyset(&signals);
   sigaddset(&signals, SIGTERM);
   pthread_sigmask(SIG_BLOCK, &signals, nullptr);  // before any other thread is made
-  leasehold::TaskQueue queue{uri};
+  std::optional<leasehold::RecoveryOptions> recovery;
+  if (const int max_crashes = int(options.number("max_crashes", 0))) {
+    recovery.emplace().max_crashes = max_crashes;
+  }
+  leasehold::TaskQueue queue{uri, {.recovery = recovery}};
   leasehold::Worker worker{queue,
                            {.concurrency = std::size_t(options.number("concurrency", 4)),
                             .lease = milliseconds{options.number("lease", 30'000)},

@@ -209,12 +209,12 @@ TEST_P(CliTasksTest, InputThatDoesNotEndIsNotKept) {
 
 TEST_P(CliTasksTest, LargeTasksAreSentInSmallerBatches) {
   std::string lines;
-  for (int i = 0; i < 20; ++i) lines += R"({"payload":")" + std::string(1'000'000, 'x') + "\"}\n";
+  for (int i = 0; i < 10; ++i) lines += R"({"payload":")" + std::string(1'000'000, 'x') + "\"}\n";
   curse();
   const CliResult result =
       cli({"enqueue", "t", "--from", "-"}, lines + R"({"type":"cursed"})" + "\n");
   EXPECT_EQ(result.code, failed) << result.err;
-  EXPECT_TRUE(contains(result.err, "18 were added before; continue from line 19")) << result.err;
+  EXPECT_TRUE(contains(result.err, "9 were added before; continue from line 10")) << result.err;
 }
 
 TEST_P(CliTasksTest, FromStandardInputTheLinesBeforeABadOneAreAdded) {
@@ -329,7 +329,7 @@ TEST_P(CliTasksTest, TasksAreListedForPeopleAndForPrograms) {
 }
 
 TEST_P(CliTasksTest, AListForProgramsIsWrittenWhileItIsRead) {
-  constexpr int number = 200;
+  constexpr int number = 60;
   NewTask large{.type = "t", .payload = "\"" + std::string(100'000, 'x') + "\""};
   TaskQueue tasks = queue();
   tasks.enqueue(std::vector<NewTask>(number, large));
@@ -341,7 +341,7 @@ TEST_P(CliTasksTest, AListForProgramsIsWrittenWhileItIsRead) {
               {"-c", program + " tasks list --limit 1000 --json | { head -c 1000; " + program +
                          " tasks cancel " + std::to_string(number) + " --yes >&2; cat; }"},
               {}, environment());
-  EXPECT_TRUE(contains(result.err, "task 200: cancelled")) << result.err;
+  EXPECT_TRUE(contains(result.err, "task 60: cancelled")) << result.err;
   const auto listed = nlohmann::json::parse(result.out, nullptr, false);
   ASSERT_EQ(listed.size(), std::size_t{number}) << result.out.substr(0, 2'000);
   EXPECT_EQ(listed.front()["state"], "pending");

@@ -77,10 +77,10 @@ TEST_P(ServerLogTest, ALongTransactionIsWarnedOfOnceWithWhoItIs) {
 }
 
 TEST_P(ServerLogTest, TheNameOfAnApplicationForgesNoFields) {
-  const std::string name = R"(x pid=0 level=error "q" \ )";
+  const std::string name = R"(x" pid=0 level="error \ )";
   auto daemon = start({"--long-transaction", "1ms", "--log-format", "json"});
   pqxx::connection connection{uri()};
-  connection.exec("SET application_name = " + connection.quote(name));
+  pqxx::nontransaction{connection}.exec("SET application_name = " + connection.quote(name));
   pqxx::transaction<pqxx::isolation_level::repeatable_read> report{connection};
   const int pid = report.exec1("SELECT pg_backend_pid()")[0].as<int>();
   const auto warnings = [&] { return events(daemon, "long transaction holds back vacuum"); };
@@ -139,7 +139,7 @@ TEST_P(DaemonLogTest, DebugSaysMoreThanInfo) {
   const json settings = events(daemon, "settings of a queue").front();
   EXPECT_EQ(settings.at("queue"), "leasehold");
   EXPECT_EQ(settings.at("round_interval_ms"), 200);
-  EXPECT_EQ(settings.at("retain_dead"), "48 h");
+  EXPECT_EQ(settings.at("retain_dead"), "2 days");
   EXPECT_EQ(settings.at("where"), events(daemon, "database opened").front().at("where"));
   const json round = events(daemon, "round ended").front();
   for (const char* key : {"took_ms", "requeued", "dead", "removed"}) {

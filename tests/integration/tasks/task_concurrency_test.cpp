@@ -53,7 +53,7 @@ TEST_P(TaskConcurrencyTest, FiveWorkersAndNoTaskTwice) {
 }
 
 TEST_P(TaskConcurrencyTest, AnExpiredLeaseIsRecoveredAndLeasedAgain) {
-  TaskQueue queue{uri()};
+  TaskQueue queue{uri(), {.recovery = std::nullopt}};
   const auto task = queue.enqueue({.type = "t", .payload = "1"});
   auto leases = queue.lease({.types = {"t"}, .duration = 100ms, .worker = "dead"});
   ASSERT_EQ(leases.size(), 1U);

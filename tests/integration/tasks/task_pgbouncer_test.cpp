@@ -112,6 +112,25 @@ TEST_F(TaskPgBouncerTest, WorkersDrain) {
   }
 }
 
+TEST_F(TaskPgBouncerTest, ATimeOutEndsTheStatementBehindThePooler) {
+  TaskQueue queue{bouncer.uri(), {.postgres = {.connections = 2, .command_timeout = 2s}}};
+  queue.enqueue({.type = "t"});
+  {
+    pqxx::connection other{uri()};
+    pqxx::work lock{other};
+    lock.exec("LOCK TABLE leasehold.tasks IN ACCESS EXCLUSIVE MODE");
+    for (int i = 0; i < 3; ++i) {
+      EXPECT_THROW(queue.lease({.types = {"t"}}), Unavailable) << "it did not happen";
+    }
+    EXPECT_EQ(sql("SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND "
+                  "datname = current_database()"),
+              "0")
+        << "nothing waits for nobody";
+  }
+  EXPECT_EQ(sql("SELECT count(*) FROM leasehold.tasks WHERE state = 'leased'"), "0");
+  EXPECT_EQ(queue.lease({.types = {"t"}}).size(), 1U);
+}
+
 TEST_F(TaskPgBouncerTest, EveryOtherCallWorks) {
   TaskQueue queue{bouncer.uri()};
   const auto task = queue.enqueue({.type = "t", .unique_key = "k"});

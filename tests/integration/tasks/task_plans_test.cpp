@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <functional>
+#include <optional>
 #include <pqxx/pqxx>
 #include <sstream>
 #include <string>
@@ -331,7 +332,8 @@ class EmbeddedPlansTest : public OnEveryTaskStore {
     return plan;
   }
 
-  TaskQueue queue{uri()};
+  // Whoever leases would take back expired leases once a second, which are steps too.
+  TaskQueue queue{uri(), {.recovery = std::nullopt}};
 };
 ON_STORES(EmbeddedPlansTest, StoreKind::sqlite_memory);
 
