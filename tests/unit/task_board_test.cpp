@@ -222,6 +222,88 @@ TEST_F(TaskBoardTest, AfterTheLossOfADangerousTaskOthersAreLeased) {
   EXPECT_EQ(board.room().places, concurrency);
 }
 
+TEST_F(TaskBoardTest, ALeaseWhoseRowSomebodyHasLockedIsNotLost) {
+  board.add({make(1), make(2)});
+  const auto runs = board.begin_renewal(Clock::now());
+  ASSERT_EQ(runs.size(), 2U);
+  const LeaseWrites::Renewal renewal{{WriteResult::undecided, WriteResult::stale}, {}};
+  EXPECT_EQ(board.end_renewal(runs, &renewal), std::vector{runs[1]});
+  EXPECT_EQ(board.begin_renewal(Clock::now()).size(), 2U) << "it is tried again";
+}
+
+TEST_F(TaskBoardTest, OnlyTasksThatCouldBeLeasedAreHeardOf) {
+  LookPace pace{20ms, 1s};
+  board.announce({.added = {{"other", 7}}});
+  EXPECT_EQ(board.rest({}, 1ms, pace), LookPace::Reason::pause);
+  board.announce({.added = {{"other", 7}, {"t", 1}}});
+  EXPECT_EQ(board.rest({}, 1h, pace), LookPace::Reason::news);
+  EXPECT_TRUE(board.wait_for_room({}));
+  EXPECT_EQ(board.rest({}, 1ms, pace), LookPace::Reason::pause) << "the look has answered it";
+  board.announce({});
+  EXPECT_EQ(board.rest({}, 1h, pace), LookPace::Reason::news) << "they may be of any type";
+}
+
+TEST_F(TaskBoardTest, TasksOfATypeAtItsLimitAreHeardOfWhenOneHasEnded) {
+  const std::vector<TaskKind> limited{{"t", [](Task&) {}, {.limit = 1}, Keep::yes}};
+  TaskBoard narrow{limited, concurrency, 0};
+  narrow.add({make(1)});
+  LookPace pace{20ms, 1s};
+  narrow.announce({.added = {{"t", 1}}});
+  EXPECT_EQ(narrow.rest({}, 1ms, pace), LookPace::Reason::pause);
+  narrow.returned(narrow.next({}), {});
+  narrow.settled(narrow.take_outcomes({}));
+  EXPECT_EQ(narrow.rest({}, 1h, pace), LookPace::Reason::pause) << "at once";
+}
+
+TEST_F(TaskBoardTest, ALookWaitsForItsPaceAndManyTasksShortenIt) {
+  LookPace pace{20ms, 1s};
+  pace.adapt(1'000'000, true);
+  for (int i = 0; i < 100; ++i) {
+    pace.looked(LookPace::Reason::news, LookPace::Found::nothing, LookPace::Clock::now());
+  }
+  std::atomic<bool> looks{false};
+  board.announce({.added = {{"t", 1}}});
+  std::jthread leaser([&] {
+    board.rest({}, 24h, pace);
+    looks = true;
+  });
+  std::this_thread::sleep_for(50ms);
+  EXPECT_FALSE(looks) << "a random part of eleven hours";
+  board.announce({.added = {{"t", 1'000'000'000}}});
+  leaser.join();
+}
+
+TEST_F(TaskBoardTest, WhatIsSettledIsNotPutBack) {
+  board.add({make(1), make(2)});
+  board.returned(board.next({}), {});
+  board.returned(board.next({}), {});
+  const auto runs = board.take_outcomes({});
+  board.settled({runs.data(), 1});
+  board.put_back(runs);
+  EXPECT_EQ(board.take_outcomes({}), std::vector{runs[1]});
+}
+
+TEST_F(TaskBoardTest, HandingOverWaitsForProgressThatIsBeingWritten) {
+  board.add({make(1)});
+  const auto run = board.next({});
+  EXPECT_TRUE(board.keep_progress(run, "1"));
+  EXPECT_TRUE(board.take_outcomes({}).empty()) << "there is only progress to be written";
+  auto unsaved = board.take_unsaved();
+  ASSERT_EQ(unsaved.size(), 1U);
+  EXPECT_TRUE(board.has_unsaved(*run)) << "it is being written";
+  std::atomic<bool> handed_over{false};
+  std::jthread handler([&] {
+    EXPECT_TRUE(board.hand_over(*run));
+    handed_over = true;
+  });
+  std::this_thread::sleep_for(50ms);
+  EXPECT_FALSE(handed_over);
+  board.saved(std::move(unsaved.front()), TaskBoard::Saved::not_yet);
+  handler.join();
+  EXPECT_TRUE(board.take_unsaved().empty()) << "the handler's transaction has locked the row";
+  EXPECT_FALSE(board.keep_progress(run, "2"));
+}
+
 TEST_F(TaskBoardTest, WhatIsHandedOverIsNotRenewedAndHandingOverWaitsForARenewal) {
   board.add({make(1)});
   const auto run = board.next({});

@@ -1,0 +1,463 @@
+// What a worker asks of its store, and how it survives what a store throws. Without any server.
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <deque>
+#include <map>
+#include <new>
+
+#include "tasks/runtime/worker_run.hpp"
+#include "tests/support/eventually.hpp"
+#include "tests/support/kept_log.hpp"
+#include "tests/support/signal.hpp"
+
+namespace leasehold {
+namespace {
+
+using namespace std::chrono_literals;
+using testing::eventually;
+using testing::KeptLog;
+using testing::Signal;
+
+/// The server of a test: the tasks that it has, what it was asked, and what it throws.
+class UnrulyServer {
+ public:
+  using Ids = std::vector<std::int64_t>;
+  using Fault = std::function<void(const std::string& call, const Ids& ids)>;
+
+  struct Call {
+    std::string name;
+    Ids ids;
+    std::string text{};  ///< progress, or what else matters
+  };
+
+  void add(LeasedTask task) {
+    const std::lock_guard guard(mutex_);
+    pending_.push_back(std::move(task));
+  }
+  /// Is called by each call, and may throw.
+  void set_fault(Fault fault) {
+    const std::lock_guard guard(mutex_);
+    fault_ = std::move(fault);
+  }
+  /// The calls with this name that were executed.
+  std::vector<Call> calls(const std::string& name) {
+    const std::lock_guard guard(mutex_);
+    std::vector<Call> found;
+    for (const Call& call : calls_) {
+      if (call.name == name) found.push_back(call);
+    }
+    return found;
+  }
+  std::size_t tasks_in(const std::string& name) {
+    std::size_t tasks = 0;
+    for (const Call& call : calls(name)) tasks += call.ids.size();
+    return tasks;
+  }
+  /// All calls with one of these names, in order, as text.
+  std::string history(const std::vector<std::string>& names) {
+    const std::lock_guard guard(mutex_);
+    std::string all;
+    for (const Call& call : calls_) {
+      if (std::find(names.begin(), names.end(), call.name) == names.end()) continue;
+      all += call.name + (call.text.empty() ? "" : " " + call.text) + ';';
+    }
+    return all;
+  }
+
+  void execute(Call call) {
+    Fault fault;
+    {
+      const std::lock_guard guard(mutex_);
+      fault = fault_;
+    }
+    if (fault) fault(call.name, call.ids);
+    const std::lock_guard guard(mutex_);
+    calls_.push_back(std::move(call));
+  }
+  std::vector<LeasedTask> take(std::size_t limit, std::size_t starts) {
+    const std::lock_guard guard(mutex_);
+    std::vector<LeasedTask> taken;
+    for (; !pending_.empty() && taken.size() < limit; pending_.pop_front()) {
+      taken.push_back(std::move(pending_.front()));
+      taken.back().started = taken.size() <= starts;
+    }
+    return taken;
+  }
+
+ private:
+  std::mutex mutex_;
+  std::deque<LeasedTask> pending_;
+  std::vector<Call> calls_;
+  Fault fault_;
+};
+
+class UnrulyStore : public TaskStore {
+ public:
+  explicit UnrulyStore(UnrulyServer& server) : server_(server) {}
+
+  std::vector<LeasedTask> lease(const LeaseRequest& request, LeaseId, std::size_t starts) override {
+    server_.execute({"lease",
+                     {},
+                     "limit " + std::to_string(request.limit) + " starts " +
+                         std::to_string(starts) + " bytes " + std::to_string(request.max_bytes)});
+    return server_.take(request.limit, starts);
+  }
+  Renewed extend(std::span<const Renewable> leases, std::chrono::milliseconds) override {
+    Renewed reply;
+    for (const Renewable& lease : leases) reply.renewed.push_back(lease.key.id);
+    server_.execute({"extend", values(reply.renewed)});
+    return reply;
+  }
+  std::vector<TaskId> complete(std::span<const FinishedTask> tasks, Keep) override {
+    return write("complete", tasks, [](auto& task) { return task.key.id; });
+  }
+  std::vector<TaskId> release(std::span<const LeaseKey> keys,
+                              std::optional<std::chrono::milliseconds> delay,
+                              GivenBack when) override {
+    return write(
+        "release", keys, [](auto& key) { return key.id; },
+        std::string(when == GivenBack::unstarted ? "unstarted" : "in order") +
+            (delay ? ", later" : ""));
+  }
+  LeaseWrite progress(const LeaseKey& key, std::string_view json) override {
+    server_.execute({"progress", {key.id.value}, std::string(json)});
+    return LeaseWrite::accepted;
+  }
+  std::vector<FailOutcome> fail(std::span<const FailedTask> tasks) override {
+    write("fail", tasks, [](auto& task) { return task.key.id; });
+    return std::vector(tasks.size(), FailOutcome::retried);
+  }
+  std::optional<StoredTask> get(TaskId id) override {
+    server_.execute({"get", {id.value}});
+    return std::nullopt;
+  }
+  Upkeep look_after(std::string_view, const RecoveryOptions&) override {
+    server_.execute({"look after", {}});
+    return {};
+  }
+  std::unique_ptr<TaskStore> twin(std::chrono::milliseconds) const override {
+    return std::make_unique<UnrulyStore>(server_);
+  }
+  std::unique_ptr<TaskListener> listen() const override {
+    server_.execute({"listen", {}});
+    return nullptr;
+  }
+  std::uint64_t retries() const override { return 0; }
+  std::string where() const override { return "nowhere"; }
+
+  std::vector<Enqueued> enqueue(std::span<const NewTask>) override { return {}; }
+  void check_callers(const CallersTransaction&) const override {}
+  std::vector<Enqueued> enqueue_in(const CallersTransaction&, std::span<const NewTask>) override {
+    return {};
+  }
+  LeaseWrite complete_in(const CallersTransaction&, const FinishedTask&, Keep) override {
+    return LeaseWrite::stale;
+  }
+  void transact(const std::function<void(sqlite3*)>&) override {}
+  std::vector<TaskRecord> list(const TaskFilter&) override { return {}; }
+  std::vector<TaskCount> counts(std::uint64_t) override { return {}; }
+  QueueHealth health() override { return {}; }
+  Update update(TaskId, TaskVersion, const TaskChanges&) override { return {}; }
+  CancelOutcome cancel(TaskId) override { return {}; }
+  RetryOutcome retry(TaskId) override { return {}; }
+  std::vector<RecoveredTask> recover(TaskId, const RecoveryOptions&) override { return {}; }
+  Removed remove_finished(TaskState, std::chrono::milliseconds, std::size_t) override { return {}; }
+
+ private:
+  static UnrulyServer::Ids values(const std::vector<TaskId>& ids) {
+    UnrulyServer::Ids all;
+    for (const TaskId id : ids) all.push_back(id.value);
+    return all;
+  }
+  template <typename Tasks, typename IdOf>
+  std::vector<TaskId> write(const char* name, const Tasks& tasks, IdOf&& id_of,
+                            std::string text = {}) {
+    std::vector<TaskId> ids;
+    for (const auto& task : tasks) ids.push_back(id_of(task));
+    server_.execute({name, values(ids), std::move(text)});
+    return ids;
+  }
+
+  UnrulyServer& server_;
+};
+
+class UnrulyStoreTest : public ::testing::Test {
+ protected:
+  UnrulyStoreTest() { std::tie(logger, log) = KeptLog::make(); }
+
+  static LeasedTask task(std::int64_t id, std::string payload = "null") {
+    return {.key = {TaskId{id}, TaskVersion{1}, LeaseId{1}},
+            .type = "t",
+            .payload = std::move(payload),
+            .attempts = 1,
+            .max_attempts = 10};
+  }
+  TaskRunPtr failed_run(std::int64_t id) const {
+    auto run = std::make_shared<TaskRun>(task(id), kinds.front(), 0, BootClock::now() + 1h);
+    run->stage = LeaseStage::settling;
+    run->outcome = {.kind = TaskOutcome::Kind::fail, .text = "no", .delay = 1s};
+    return run;
+  }
+  /// A worker that calls `handler`, until the end of the test.
+  void start_worker(TaskHandler handler, HandlerOptions how = {},
+                    std::shared_ptr<TaskObserver> observer = nullptr) {
+    kinds.front().handler = std::move(handler);
+    kinds.front().options = how;
+    telemetry = std::make_unique<WorkerTelemetry>(std::move(observer), logger);
+    run_ = std::make_unique<WorkerRun>(*core, options, name, kinds, *telemetry);
+    thread_ = std::jthread([this](const std::stop_token& stop) { run_->run(stop, {}); });
+  }
+
+  UnrulyServer server;
+  std::shared_ptr<spdlog::logger> logger;
+  std::shared_ptr<KeptLog> log;
+  const std::string name = "w";
+  WorkerOptions options{.poll_max = 20ms};
+  std::vector<TaskKind> kinds{{"t", [](Task&) {}, {}, Keep::yes}};
+  std::shared_ptr<QueueCore> core =
+      std::make_shared<QueueCore>(std::make_unique<UnrulyStore>(server),
+                                  TaskQueueOptions{.backoff = {.first = 5ms, .longest = 10ms},
+                                                   .logger = KeptLog::make().first});
+  std::unique_ptr<WorkerTelemetry> telemetry = std::make_unique<WorkerTelemetry>(nullptr);
+
+ private:
+  std::unique_ptr<WorkerRun> run_;
+  std::jthread thread_;
+};
+
+/// Calls the settler and the leaser themselves, without their threads.
+class UnrulyStepsTest : public UnrulyStoreTest {
+ protected:
+  WorkerContext context(TaskBoard& board) {
+    return {*core, options, name, board, *telemetry, outage};
+  }
+
+  StoreOutage outage{logger, name};
+};
+
+TEST_F(UnrulyStepsTest, FailuresAreWrittenTogether) {
+  TaskBoard board{kinds, 8, 0};
+  const auto with = context(board);
+  Settler settler{with};
+  std::vector<TaskRunPtr> runs;
+  for (int i = 0; i < 50; ++i) runs.push_back(failed_run(i));
+  EXPECT_TRUE(settler.settle(runs).empty());
+  ASSERT_EQ(server.calls("fail").size(), 1U);
+  EXPECT_EQ(server.calls("fail").front().ids.size(), 50U);
+}
+
+TEST_F(UnrulyStepsTest, AFailureThatIsRefusedDoesNotKeepTheOthers) {
+  for (const bool foreign : {false, true}) {
+    server.set_fault([&](const std::string& call, const UnrulyServer::Ids& ids) {
+      if (call != "fail" || std::find(ids.begin(), ids.end(), 7) == ids.end()) return;
+      if (foreign) throw std::bad_alloc{};
+      throw ServerRefused(ServerRefused::Reason::other, "not this one");
+    });
+    TaskBoard board{kinds, 8, 0};
+    const auto with = context(board);
+    Settler settler{with};
+    std::vector<TaskRunPtr> runs;
+    for (int i = 0; i < 20; ++i) runs.push_back(failed_run(i));
+    const auto before = server.tasks_in("fail");
+    const auto left = settler.settle(runs);
+    ASSERT_EQ(left.size(), 1U);
+    EXPECT_EQ(left.front()->task.key.id, TaskId{7});
+    EXPECT_EQ(left.front()->in_doubt, foreign) << "nobody knows whether it was executed";
+    EXPECT_EQ(server.tasks_in("fail"), before + 19);
+  }
+}
+
+TEST_F(UnrulyStepsTest, WhatCannotBeWrittenAfterTheLeaseIsGivenUp) {
+  server.set_fault([](const std::string& call, const auto&) {
+    if (call == "fail") throw std::logic_error("unknown task state paused");
+  });
+  TaskBoard board{kinds, 8, 0};
+  const auto with = context(board);
+  Settler settler{with};
+  const auto run = failed_run(1);
+  EXPECT_EQ(settler.settle({run}).size(), 1U) << "it may pass";
+  run->valid_until = BootClock::now() - 1s;
+  EXPECT_TRUE(settler.settle({run}).empty());
+  EXPECT_EQ(log->count("failed, tries again"), 1) << "at most once a minute";
+}
+
+TEST_F(UnrulyStepsTest, OnlyAsManyTasksAreLeasedAsStartedAsThreadsAreIdle) {
+  TaskBoard board{kinds, 4, 100};
+  const auto with = context(board);
+  Leaser leaser{with, kinds};
+  for (int i = 0; i < 3; ++i) server.add(task(i));
+  leaser.lease_once();
+  leaser.lease_once();
+  const auto leases = server.calls("lease");
+  ASSERT_EQ(leases.size(), 2U);
+  EXPECT_TRUE(leases[0].text.starts_with("limit 4 starts 4 ")) << leases[0].text;
+  EXPECT_TRUE(leases[1].text.starts_with("limit 1 starts 1 ")) << leases[1].text;
+}
+
+TEST_F(UnrulyStepsTest, NoMoreBytesAreLeasedAheadThanAllowed) {
+  TaskBoard board{kinds, 2, 100, 1'000};
+  const auto with = context(board);
+  Leaser leaser{with, kinds};
+  // Quick ones, so that it leases ahead. So many that one during which we were not scheduled does
+  // not count any more.
+  for (int i = 0; i < 10'000 && board.room().places < 102; ++i) {
+    server.add(task(i));
+    leaser.lease_once();
+    board.returned(board.next({}), {});
+    board.settled(board.take_outcomes({}));
+  }
+  ASSERT_EQ(board.room().places, 102U);
+  EXPECT_TRUE(server.calls("lease").back().text.ends_with(" bytes 1000"));
+
+  for (int i = 0; i < 6; ++i) server.add(task(i, std::string(300, 'x')));
+  EXPECT_EQ(leaser.lease_once(), Leaser::Found::all_it_asked_for) << "there are probably more";
+  EXPECT_EQ(board.load().queued, 6U) << "our store does not count bytes";
+  EXPECT_EQ(board.room().bytes, 0U);
+  EXPECT_EQ(leaser.lease_once(), Leaser::Found::nothing) << "no thread is idle, nothing is asked";
+  board.next({});
+  board.next({});
+  EXPECT_EQ(board.room().bytes, 0U);
+  board.next({});
+  EXPECT_EQ(board.room().bytes, 100U);
+}
+
+TEST_F(UnrulyStepsTest, WithoutRoomForBytesOnlyWhatStartsAtOnceIsLeased) {
+  TaskBoard board{kinds, 2, 100, 0};
+  const auto with = context(board);
+  Leaser leaser{with, kinds};
+  for (int i = 0; i < 10; ++i) server.add(task(i));
+  leaser.lease_once();
+  EXPECT_EQ(server.calls("lease").back().text, "limit 2 starts 2 bytes 16777216");
+  EXPECT_EQ(board.load().queued, 2U);
+}
+
+TEST_F(UnrulyStoreTest, EveryThreadSurvivesWhatNoStoreShouldThrow) {
+  options.lease = 300ms;
+  std::mutex mutex;
+  std::map<std::string, int> thrown;
+  server.set_fault([&](const std::string& call, const auto&) {
+    const std::lock_guard guard(mutex);
+    const int times = ++thrown[call];
+    if (times == 1) throw std::runtime_error("a bug");
+    if (times == 2) throw std::bad_alloc{};
+  });
+  const Signal renewed;
+  start_worker([&](Task& task) {
+    if (task.id() == TaskId{1}) throw std::runtime_error("failed");
+    if (task.id() == TaskId{2}) throw RetryLater{1h};
+    if (task.id() == TaskId{3}) {
+      EXPECT_TRUE(renewed.wait());
+    }
+  });
+  for (int i = 0; i < 4; ++i) server.add(task(i));
+  ASSERT_TRUE(eventually([&] { return !server.calls("extend").empty(); }, 60s));
+  renewed.set();
+  EXPECT_TRUE(eventually([&] { return server.tasks_in("complete") == 2; }, 60s));
+  EXPECT_TRUE(eventually([&] { return server.tasks_in("fail") == 1; }, 60s));
+  EXPECT_TRUE(eventually([&] { return server.tasks_in("release") == 1; }, 60s));
+  EXPECT_TRUE(eventually([&] { return server.calls("listen").size() == 1; }, 60s));
+}
+
+TEST_F(UnrulyStoreTest, AnObserverThatThrowsIsLogged) {
+  class Thrower : public TaskObserver {
+   public:
+    void on_task_event(const TaskEvent& event) override {
+      if (event.type == TaskEventType::started) throw 7;
+      throw std::runtime_error("no room in my table");
+    }
+  };
+  start_worker([](Task&) {}, {}, std::make_shared<Thrower>());
+  server.add(task(1));
+  EXPECT_TRUE(eventually([&] { return log->count("event=\"completed\"") == 1; }, 60s));
+  EXPECT_EQ(log->count("task observer failed"), 3);
+}
+
+TEST_F(UnrulyStoreTest, ProgressDuringAnOutageIsWrittenLater) {
+  std::atomic<bool> out{true};
+  std::atomic<int> tried{0};
+  server.set_fault([&](const std::string& call, const auto&) {
+    if (call != "progress" || !out) return;
+    ++tried;
+    throw Unavailable("away");
+  });
+  const Signal written;
+  const Signal deferred;
+  start_worker([&](Task& task) {
+    EXPECT_EQ(task.progress("1"), LeaseWrite::deferred);
+    EXPECT_EQ(task.progress("2"), LeaseWrite::deferred) << "in place of the first";
+    EXPECT_EQ(task.last_progress(), "2");
+    deferred.set();
+    EXPECT_TRUE(written.wait());
+    EXPECT_TRUE(eventually([&] { return task.progress("3") == LeaseWrite::accepted; }, 60s))
+        << "it is no longer busy with the second";
+  });
+  server.add(task(1));
+  ASSERT_TRUE(deferred.wait());
+  out = false;
+  ASSERT_TRUE(eventually([&] { return server.tasks_in("progress") > 0; }, 60s));
+  written.set();
+  EXPECT_TRUE(eventually([&] { return server.tasks_in("complete") == 1; }, 60s));
+  EXPECT_EQ(server.calls("progress").front().text, "2");
+  EXPECT_EQ(server.calls("progress").back().text, "3");
+}
+
+TEST_F(UnrulyStoreTest, TheNextAttemptFindsTheProgressOfAnOutage) {
+  // The handler ends before the store is back.
+  std::atomic<bool> out{true};
+  server.set_fault([&](const std::string& call, const auto&) {
+    if (out && (call == "progress" || call == "release" || call == "complete")) {
+      throw ServerRefused(ServerRefused::Reason::read_only, "a replica");
+    }
+  });
+  std::atomic<int> ended{0};
+  start_worker([&](Task& task) {
+    EXPECT_EQ(task.progress("1"), LeaseWrite::deferred);
+    ++ended;
+    if (task.id() == TaskId{1}) throw RetryLater{1h};
+  });
+  server.add(task(1));
+  server.add(task(2));
+  ASSERT_TRUE(eventually([&] { return ended == 2; }, 60s));
+  out = false;
+  ASSERT_TRUE(eventually([&] { return server.tasks_in("complete") == 1; }, 60s));
+  ASSERT_TRUE(eventually([&] { return server.tasks_in("release") == 1; }, 60s));
+  ASSERT_GE(server.calls("progress").size(), 1U);
+  EXPECT_EQ(server.calls("progress").front().ids.front(), 1);
+  EXPECT_EQ(server.history({"progress", "release"}), "progress 1;release in order, later;")
+      << "a completion replaces the progress";
+}
+
+TEST_F(UnrulyStoreTest, ProgressThatIsRefusedForGoodIsThrown) {
+  server.set_fault([](const std::string& call, const auto&) {
+    if (call == "progress") throw ServerRefused(ServerRefused::Reason::permission, "no");
+  });
+  start_worker([](Task& task) { EXPECT_THROW(task.progress("1"), ServerRefused); });
+  server.add(task(1));
+  EXPECT_TRUE(eventually([&] { return server.tasks_in("complete") == 1; }, 60s));
+}
+
+TEST_F(UnrulyStoreTest, AnOutageThatAHandlerMeetsDoesNotCountAsAnAttempt) {
+  const auto handler = [](Task& task) {
+    if (task.id() == TaskId{1}) throw Unavailable("Redis is away");
+    if (task.id() == TaskId{2}) throw OutcomeUnknown("PostgreSQL went away");
+    if (task.id() == TaskId{3}) throw ServerRefused(ServerRefused::Reason::loading, "not yet");
+    throw ServerRefused(ServerRefused::Reason::permission, "never");
+  };
+  start_worker(handler, {.retry = Retry::never()});
+  for (int i = 1; i <= 4; ++i) server.add(task(i));
+  EXPECT_TRUE(eventually([&] { return server.tasks_in("release") == 3; }, 60s));
+  EXPECT_TRUE(eventually([&] { return server.tasks_in("fail") == 1; }, 60s));
+  for (const auto& call : server.calls("release")) EXPECT_EQ(call.text, "in order, later");
+  EXPECT_EQ(server.calls("fail").front().ids.front(), 4);
+}
+
+TEST_F(UnrulyStoreTest, AnOutageThatAHandlerMeetsCountsIfThatIsWanted) {
+  start_worker([](Task&) { throw Unavailable("Redis is away"); }, {.outages = Outages::count});
+  server.add(task(1));
+  EXPECT_TRUE(eventually([&] { return server.tasks_in("fail") == 1; }, 60s));
+  EXPECT_EQ(server.tasks_in("release"), 0U);
+}
+
+}  // namespace
+}  // namespace leasehold
