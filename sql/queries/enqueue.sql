@@ -1,4 +1,4 @@
--- Adding tasks, and listening for new ones.
+-- Adding tasks.
 
 -- name: enqueue
 -- Adds tasks without a unique key, in order.
@@ -26,7 +26,3 @@ FROM added
 SELECT id, existed, CASE WHEN $8::text IS NOT NULL THEN (SELECT pg_notify($8::text, $9::text)) END
 FROM "leasehold".enqueue_unique(
   $1::text[], $2::json[], $3::integer[], $4::bigint[], $5::bigint[], $6::integer[], $7::text[])
-
--- name: listen
--- Subscribes to notifications of new tasks. The channel is named like the schema.
-LISTEN "leasehold"

@@ -42,6 +42,7 @@ Connection::Connection(const PostgresUri& uri, std::size_t first_host)
 }
 
 Connection::~Connection() {
+  receiver_.reset();
   silence_.reset();
   connection_.reset();
   if (socket_ >= 0) ::close(socket_);
@@ -116,13 +117,22 @@ pqxx::result Connection::run(const Statement& statement, const Params& params) {
   }
 }
 
-void Connection::wait_for_notification() {
+void Connection::listen(const std::string& channel) {
+  try {
+    receiver_ = std::make_unique<Receiver>(*connection_, channel);  // sends LISTEN
+  } catch (const std::exception& error) {
+    raise(error);
+  }
+}
+
+std::vector<std::string> Connection::wait_for_notifications() {
   try {
     while (connection_->get_notifs() == 0) {
       if (!connection_->is_open()) throw pqxx::broken_connection();
       pollfd line{socket_, POLLIN | POLLRDHUP, 0};
       ::poll(&line, 1, -1);
     }
+    return std::exchange(receiver_->heard, {});
   } catch (const std::exception& error) {
     broken_ = true;
     throw Unavailable(where_ + ": the listening connection was lost (" + error.what() + ")");

@@ -8,6 +8,8 @@
 #include <pqxx/pqxx>
 #include <string>
 #include <unordered_set>
+#include <utility>
+#include <vector>
 
 #include "postgres/cancel_request.hpp"
 #include "postgres/params.hpp"
@@ -37,9 +39,12 @@ class Connection {
   /// Runs `work` in one transaction and commits it. Throws what run() throws, or what `work` does.
   void transaction(const std::function<void(pqxx::transaction_base&)>& work);
 
-  /// After a LISTEN, waits for a notification or for interrupt(). Throws Unavailable when the
-  /// connection is lost.
-  void wait_for_notification();
+  /// Subscribes to the notifications of a channel. Throws what run() throws.
+  void listen(const std::string& channel);
+
+  /// After listen(), waits for notifications or for interrupt(). Returns their payloads. Throws
+  /// Unavailable when the connection is lost.
+  std::vector<std::string> wait_for_notifications();
 
   /// False once the connection is lost or its state is not known.
   bool usable() const { return !broken_ && connection_->is_open(); }
@@ -64,6 +69,16 @@ class Connection {
   void interrupt() noexcept;
 
  private:
+  /// Collects the payloads of notifications. libpqxx calls it from get_notifs().
+  class Receiver : public pqxx::notification_receiver {
+   public:
+    using notification_receiver::notification_receiver;
+    void operator()(const std::string& payload, int /*backend*/) override {
+      heard.push_back(payload);
+    }
+    std::vector<std::string> heard;
+  };
+
   bool hung_up() const noexcept;
   [[noreturn]] void raise(const std::exception& error);
 
@@ -72,6 +87,7 @@ class Connection {
   std::optional<CancelRequest> cancel_request_;
   std::unique_ptr<PqxxConnection> connection_;
   std::unique_ptr<pqxx::quiet_errorhandler> silence_;  // a library does not print
+  std::unique_ptr<Receiver> receiver_;
   bool broken_ = false;
   bool siblings_suspect_ = false;
   std::atomic<bool> cancelled_{false};

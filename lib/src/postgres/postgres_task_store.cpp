@@ -38,7 +38,7 @@ std::unique_ptr<TaskStore> PostgresTaskStore::twin(std::chrono::milliseconds pat
 }
 
 std::unique_ptr<TaskListener> PostgresTaskStore::listen() const {
-  return std::make_unique<PostgresListener>(uri_, statements_.listen);
+  return std::make_unique<PostgresListener>(uri_, options_.postgres.schema);
 }
 
 std::unique_ptr<TaskStore> open_task_store(std::string_view uri, const TaskQueueOptions& options) {

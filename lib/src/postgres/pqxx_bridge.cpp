@@ -47,7 +47,12 @@ pqxx::result execute_prepared(pqxx::transaction_base& transaction, const std::st
 
 PqxxConnection::PqxxConnection(LibpqConnection made)
     : connection_base(policy_), policy_(std::move(made)) {
-  init();
+  try {
+    init();
+  } catch (...) {
+    close();  // nobody else does it if a constructor throws
+    throw;
+  }
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wdeprecated-declarations"
   inhibit_reactivation(true);

@@ -25,7 +25,6 @@ Statements::Statements(const std::string& schema)
       remove_finished(sql::remove_finished, schema),
       counts(sql::counts, schema),
       health(sql::health, schema),
-      oldest_snapshot(sql::oldest_snapshot, schema),
-      listen(sql::listen, schema) {}
+      oldest_snapshot(sql::oldest_snapshot, schema) {}
 
 }  // namespace leasehold::inline v0::postgres

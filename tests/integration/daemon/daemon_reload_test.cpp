@@ -92,7 +92,7 @@ TEST_P(DaemonReloadTest, SighupReloadsAndAnInvalidConfigChangesNothing) {
       [&] { return daemon.logged("configuration refused, the old one stays") == 1; }, patience));
   EXPECT_TRUE(contains(daemon.log(),
                        "conf:6: round-interval must be 50ms to 1h (written like 500ms, 5s, 2m, 1h "
-                       "or 7d), got \"soon\""))
+                       "or 7d), got \\\"soon\\\""))
       << daemon.log();
   EXPECT_EQ(daemon.metric("leasehold_config_reloads_total{outcome=\"refused\"}"), 1);
   wait_for_round(daemon, "alpha");

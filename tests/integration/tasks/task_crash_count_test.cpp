@@ -68,14 +68,14 @@ TEST_P(TaskCrashCountTest, ASuspectIsAlwaysLeasedAsStarted) {
 
 TEST_P(TaskCrashCountTest, TheFirstTasksOfALeaseAreStarted) {
   const auto due = std::chrono::system_clock::now() - 1h;
-  const auto add = [&](const std::string& type, int priority) {
-    return queue.enqueue({.type = type, .priority = priority, .run_at = due}).id;
+  const auto add = [&](int priority) {
+    return queue.enqueue({.type = "t", .priority = priority, .run_at = due}).id;
   };
-  const TaskId last = add("a", 0);
-  const TaskId first = add("b", 9);
-  const TaskId third = add("b", 1);
-  const TaskId second = add("a", 2);
-  const auto tasks = lease_some(2, {"a", "b"});
+  const TaskId last = add(0);
+  const TaskId first = add(9);
+  const TaskId third = add(1);
+  const TaskId second = add(2);
+  const auto tasks = lease_some(2);
   ASSERT_EQ(tasks.size(), 4U);
   const TaskId order[] = {first, second, third, last};
   for (std::size_t i = 0; i < 4; ++i) {
@@ -99,11 +99,17 @@ TEST_P(TaskCrashCountTest, AsManyAreStartedAsWereAskedFor) {
       const auto tasks = lease_some(starts, {"t", "u"}, limit);
       ASSERT_EQ(tasks.size(), limit);
       const std::size_t started = std::min(starts, limit);
-      for (std::size_t i = 0; i < limit; ++i) EXPECT_EQ(tasks[i].started, i < started) << i;
+      const auto is_started = [](const LeasedTask& task) { return task.started; };
+      EXPECT_EQ(std::count_if(tasks.begin(), tasks.end(), is_started), std::ptrdiff_t(started));
+      if (!in_postgres()) {  // which looks at one type after the other
+        EXPECT_TRUE(std::is_partitioned(tasks.begin(), tasks.end(), is_started)) << starts;
+      }
       expire_all();
       EXPECT_EQ(Recovery{queue}.run_once().requeued, limit);
-      EXPECT_EQ(count("crash_count = 1 AND attempts = 1"), int(started));
-      EXPECT_EQ(count("crash_count = 0 AND attempts = 0"), int(2 * limit - started));
+      for (const LeasedTask& task : tasks) {
+        EXPECT_EQ(record(task.key.id).crash_count, task.started ? 1 : 0);
+        EXPECT_EQ(record(task.key.id).attempts, task.started ? 1 : 0);
+      }
       sql("DELETE FROM leasehold.tasks");
     }
   }
