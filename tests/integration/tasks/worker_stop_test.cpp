@@ -18,7 +18,7 @@ using std::chrono::steady_clock;
 class WorkerStopTest : public OnEveryTaskStore {
  protected:
   static std::string rows(const std::string& what) {
-    return sql("SELECT " + what + " FROM leasehold.tasks ORDER BY id");
+    return sql("SELECT " + what + " FROM " + every_task() + " ORDER BY id");
   }
   TaskId enqueue(NewTask task = {.type = "t"}) { return queue.enqueue(task).id; }
 
@@ -208,7 +208,7 @@ TEST_P(WorkerStopTest, AGracefulStopLetsHandlersFinishAndGivesTheRestBackAtOnce)
   go.set();
   ASSERT_TRUE(running.ended());
   EXPECT_EQ(sql("SELECT count(*) FROM leasehold.tasks WHERE state = 'leased'"), "0");
-  EXPECT_EQ(sql("SELECT state FROM leasehold.tasks WHERE CAST(payload AS text) = '1'"),
+  EXPECT_EQ(sql("SELECT state FROM " + every_task() + " WHERE CAST(payload AS text) = '1'"),
             "completed");
 }
 

@@ -23,7 +23,7 @@ namespace {
 class WorkerTest : public OnEveryTaskStore {
  protected:
   static std::string state_of(TaskId id) {
-    return sql("SELECT state FROM leasehold.tasks WHERE id = " + std::to_string(id.value));
+    return sql("SELECT state FROM " + every_task() + " WHERE id = " + std::to_string(id.value));
   }
   [[nodiscard]] static ::testing::AssertionResult becomes(TaskId id, const std::string& state) {
     return eventually([&] { return state_of(id) == state; }, 60s);
@@ -203,17 +203,16 @@ TEST_P(WorkerTest, ManyTasksAreDoneOnceEachAndCompletedTogether) {
   ASSERT_TRUE(eventually([&] { return worker.stats().completed == tasks; }, 120s));
   EXPECT_EQ(seen.size(), std::size_t(tasks));
   EXPECT_EQ(std::set(seen.begin(), seen.end()).size(), std::size_t(tasks));
-  EXPECT_EQ(sql("SELECT count(*) FROM leasehold.tasks WHERE state = 'completed' AND attempts = 1"),
-            std::to_string(tasks));
+  EXPECT_EQ(count("state = 'completed' AND attempts = 1"), tasks);
   // Together: far fewer transactions than tasks.
   EXPECT_LT(
       std::stoi(sql(std::string("SELECT count(DISTINCT ") +
-                    (in_postgres() ? "xmin::text" : "finished_at") + ") FROM leasehold.tasks")),
+                    (in_postgres() ? "xmin::text" : "finished_at") + ") FROM " + every_task())),
       tasks / 5);
   const auto stats = worker.stats();
   // What a starved worker could not start within a second it gave back and leased again.
   EXPECT_EQ(stats.leased, std::uint64_t(tasks) + stats.released);
-  EXPECT_EQ(sql("SELECT sum(version - 1) FROM leasehold.tasks"),
+  EXPECT_EQ(sql("SELECT sum(version - 1) FROM " + every_task()),
             std::to_string(stats.leased + stats.released))
       << "each lease and each release adds 1, and nothing else does";
   EXPECT_EQ(stats.started, std::uint64_t(tasks));
@@ -467,7 +466,7 @@ TEST_P(WorkerTest, ACompletionThatIsRefusedDoesNotKeepTheOthers) {
   sql(in_postgres()
           ? "CREATE FUNCTION leasehold.refuse() RETURNS trigger LANGUAGE plpgsql AS "
             "$$ BEGIN RAISE 'not this one'; END $$;"
-            "CREATE TRIGGER refused BEFORE UPDATE ON leasehold.tasks FOR EACH ROW "
+            "CREATE TRIGGER refused BEFORE INSERT ON leasehold.finished_tasks FOR EACH ROW "
             "WHEN (new.result::text = '0') EXECUTE FUNCTION leasehold.refuse()"
           : "CREATE TRIGGER refused BEFORE UPDATE ON leasehold.tasks WHEN new.result = '0' "
             "BEGIN SELECT RAISE(ABORT, 'not this one'); END");
@@ -494,7 +493,8 @@ TEST_F(ServerWorkerTest, LargeResultsAreNotWrittenAllAtOnce) {
       "CREATE FUNCTION leasehold.weigh() RETURNS trigger LANGUAGE plpgsql AS "
       "$$ BEGIN INSERT INTO leasehold.statements SELECT sum(octet_length(result::text)) FROM new; "
       "RETURN NULL; END $$;"
-      "CREATE TRIGGER weighed AFTER UPDATE ON leasehold.tasks REFERENCING NEW TABLE AS new "
+      "CREATE TRIGGER weighed AFTER INSERT ON leasehold.finished_completed REFERENCING NEW TABLE "
+      "AS new "
       "FOR EACH STATEMENT EXECUTE FUNCTION leasehold.weigh()");
   constexpr int tasks = 3;
   constexpr std::size_t bytes = 6 * 1024 * 1024;
@@ -508,9 +508,8 @@ TEST_F(ServerWorkerTest, LargeResultsAreNotWrittenAllAtOnce) {
     all_have_theirs.arrive_and_wait();
   });
   const RunningWorker running{worker};
-  EXPECT_TRUE(eventually(
-      [&] { return sql("SELECT count(*) FROM leasehold.tasks WHERE state = 'completed'") == "3"; },
-      60s));
+  EXPECT_TRUE(
+      eventually([&] { return sql("SELECT count(*) FROM leasehold.finished_tasks") == "3"; }, 60s));
   EXPECT_EQ(sql("SELECT max(bytes) <= 16 * 1024 * 1024 FROM leasehold.statements"), "t");
 }
 

@@ -47,7 +47,8 @@ bool refused_as_one(const WriteResults& results) {
   try {
     std::rethrow_exception(results.error);
   } catch (const ServerRefused& refused) {
-    return refused.reason() == Reason::other || refused.reason() == Reason::out_of_memory;
+    return refused.reason() == Reason::other || refused.reason() == Reason::out_of_memory ||
+           refused.reason() == Reason::conflict;
   } catch (const Error&) {
     return false;
   } catch (const std::exception&) {  // std::bad_alloc, for one
@@ -115,6 +116,7 @@ Settler::Runs Settler::settle(Runs runs) {
   std::map<Keep, Runs> completed;
   std::map<std::pair<std::optional<milliseconds>, GivenBack>, Runs> released;
   Runs failed;
+  Runs alone;
   away_ = false;
   unwritten_.clear();
   for (TaskRunPtr& run : runs) {
@@ -124,21 +126,24 @@ Settler::Runs Settler::settle(Runs runs) {
       continue;
     }
     run->unsaved.reset();
-    switch (run->outcome.kind) {
-      case Kind::complete:
-        completed[run->kind.keep].push_back(std::move(run));
-        break;
-      case Kind::release:
-        released[{run->outcome.delay, run->outcome.when}].push_back(std::move(run));
-        break;
-      case Kind::fail:
-        failed.push_back(std::move(run));
-        break;
+    if (run->settles_alone) {
+      alone.push_back(std::move(run));
+    } else if (completes) {
+      completed[run->kind.keep].push_back(std::move(run));
+    } else if (run->outcome.kind == Kind::release) {
+      released[{run->outcome.delay, run->outcome.when}].push_back(std::move(run));
+    } else {
+      failed.push_back(std::move(run));
     }
   }
   for (const auto& [keep, group] : completed) complete(group, keep);
   for (const auto& [_, group] : released) release(group);
   if (!failed.empty()) fail(failed);
+  for (const TaskRunPtr& run : alone) {
+    if (run->outcome.kind == Kind::complete) complete({run}, run->kind.keep);
+    if (run->outcome.kind == Kind::release) release({run});
+    if (run->outcome.kind == Kind::fail) fail({run});
+  }
   return std::exchange(unwritten_, {});
 }
 
@@ -265,6 +270,7 @@ void Settler::apply(const char* what, const Runs& runs, const WriteResults& resu
       if (hopeless && lost) {
         unknown(runs[i], what);
       } else {
+        runs[i]->settles_alone = runs.size() == 1 && !away_;
         unwritten_.push_back(runs[i]);
       }
     }

@@ -82,6 +82,7 @@ struct TaskRun : HeldLease {
   std::optional<Clock::time_point> deadline;  // of the handler
   std::chrono::microseconds run_time{0};      // 0 for a handler that returned too late
   TaskOutcome outcome;
+  bool settles_alone = false;  // it was refused by itself, and must not keep the others again
 };
 
 using TaskRunPtr = std::shared_ptr<TaskRun>;
