@@ -17,7 +17,7 @@ using std::chrono::milliseconds;
 using Kind = TaskOutcome::Kind;
 
 /// The most bytes of results in one statement: far below what a server accepts.
-constexpr std::size_t most_bytes = 16 * 1024 * 1024;
+constexpr std::size_t most_result_bytes = 16 * 1024 * 1024;
 
 std::size_t bytes_of(const std::vector<TaskRunPtr>& runs) {
   return std::accumulate(
@@ -173,7 +173,7 @@ bool Settler::save(TaskRun& run, std::string_view progress) {
 }
 
 void Settler::complete(const Runs& runs, Keep keep) {
-  const bool too_large = runs.size() > 1 && bytes_of(runs) > most_bytes;
+  const bool too_large = runs.size() > 1 && bytes_of(runs) > most_result_bytes;
   WriteResults results;
   if (!too_large && !away_) {
     results = attempt(runs, [&] {
