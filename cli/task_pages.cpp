@@ -42,7 +42,10 @@ std::size_t visit_pages(TaskQueue& queue, TaskFilter filter, std::size_t page, N
 
 }  // namespace
 
-TaskFilter filter_without_payloads(TaskFilter filter) { return filter; }
+TaskFilter filter_without_payloads(TaskFilter filter) {
+  filter.payloads = Payloads::without;
+  return filter;
+}
 
 std::size_t visit_tasks(TaskQueue& queue, TaskFilter filter, const VisitTask& visit) {
   const auto next_page = [](std::size_t number, std::size_t bytes) {

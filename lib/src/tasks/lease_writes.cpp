@@ -6,6 +6,7 @@
 #include <string>
 
 #include "leasehold/errors.hpp"
+#include "support/log_event.hpp"
 #include "tasks/accepted.hpp"
 
 namespace leasehold::inline v0 {
@@ -84,7 +85,7 @@ auto LeaseWrites::once_or_twice(const char* what, std::span<HeldLease* const> en
     telemetry_.outcomes_unknown.add();
     for (HeldLease* lease : ending) lease->in_doubt = true;
     if (lost_reply_ == LostReply::report) throw;
-    logger_.info("task reply lost during={} repeated error=\"{}\"", what, error.what());
+    log_info(logger_, "task reply lost, repeated", {{"during", what}, {"error", error.what()}});
   }
   return after_lost_reply(write);
 }

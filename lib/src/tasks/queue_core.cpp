@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "support/default_logger.hpp"
+#include "support/log_event.hpp"
 #include "support/random.hpp"
 #include "tasks/validation.hpp"
 
@@ -58,16 +59,20 @@ std::size_t QueueCore::look_after(const std::string& worker) noexcept {
   } catch (const std::exception& error) {
     // The tasks that were leased must not be lost for this. If the trouble lasts, the next lease
     // reports it.
-    logger->info("task upkeep failed worker={} error=\"{}\"", worker, error.what());
+    log_info(*logger, "task upkeep failed", {{"worker", worker}, {"error", error.what()}});
     return 0;
   }
 }
 
 void QueueCore::note_recovered(const std::vector<RecoveredTask>& tasks) {
   for (const RecoveredTask& task : tasks) {
-    logger->info("task recovered id={} type={} worker={} overdue_ms={} crashes={} state={}",
-                 task.id.value, task.type, task.worker, task.overdue.count(), task.crash_count,
-                 to_string(task.state));
+    log_info(*logger, "task recovered",
+             {{"id", task.id.value},
+              {"type", task.type},
+              {"worker", task.worker},
+              {"overdue_ms", task.overdue.count()},
+              {"crashes", task.crash_count},
+              {"state", to_string(task.state)}});
     if (task.state == TaskState::dead) telemetry.dead.add();
   }
   telemetry.recovered.add(tasks.size());

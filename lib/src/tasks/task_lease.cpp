@@ -4,6 +4,7 @@
 
 #include <utility>
 
+#include "support/log_event.hpp"
 #include "tasks/queue_core.hpp"
 #include "tasks/validation.hpp"
 
@@ -31,8 +32,11 @@ LeaseWrite TaskLease::State::lose(const char* during) {
   stage = LeaseStage::ended;
   valid_until = Clock::time_point{};
   core->telemetry.stale_writes.add();
-  core->logger->info("task lost id={} version={} worker={} during={}", task.key.id.value,
-                     task.key.version.value, worker, during);
+  log_info(*core->logger, "task lost",
+           {{"id", task.key.id.value},
+            {"version", task.key.version.value},
+            {"worker", worker},
+            {"during", during}});
   return LeaseWrite::stale;
 }
 
@@ -45,9 +49,11 @@ void TaskLease::State::drop() noexcept {
     if (failed.error) std::rethrow_exception(failed.error);
     end(failed.each.front(), "fail");
   } catch (const std::exception& error) {
-    core->logger->warn(
-        "task not failed, its lease will expire id={} version={} worker={} error=\"{}\"",
-        task.key.id.value, task.key.version.value, worker, error.what());
+    log_warn(*core->logger, "task not failed, its lease will expire",
+             {{"id", task.key.id.value},
+              {"version", task.key.version.value},
+              {"worker", worker},
+              {"error", error.what()}});
   }
 }
 

@@ -110,6 +110,23 @@ TEST_P(DaemonLogTest, ThePathOfARequestForgesNoFields) {
   EXPECT_EQ(daemon.logged("hidden"), 0U) << "the query may contain anything";
 }
 
+TEST_P(DaemonLogTest, TheTypeOfATaskAndTheNameOfItsWorkerForgeNoFields) {
+  const std::string hostile = "x state=dead level=error \"q\" \\ ";
+  insert_expired(1);
+  sql("UPDATE leasehold.tasks SET type = '" + hostile + "', leased_by = '" + hostile + "\n{}'");
+  auto daemon = start({"--log-format", "json"});
+  const auto recovered = [&] { return events(daemon, "task recovered"); };
+  ASSERT_TRUE(eventually([&] { return !recovered().empty(); }, patience)) << daemon.log();
+  EXPECT_EQ(without(recovered().front(), {"time", "id", "overdue_ms"}),
+            (json{{"level", "info"},
+                  {"message", "task recovered"},
+                  {"queue", "leasehold"},
+                  {"type", hostile},
+                  {"worker", hostile + "\n{}"},
+                  {"crashes", 1},
+                  {"state", "pending"}}));
+}
+
 TEST_P(DaemonLogTest, TextLinesAreNotBrokenByOthersTexts) {
   auto daemon = start({"--log-level", "debug"});
   daemon.get("/x%20%22%0a2026-01-01T00:00:00.000Z%20error%20forged");

@@ -7,6 +7,7 @@
 #include <numeric>
 #include <utility>
 
+#include "support/log_event.hpp"
 #include "support/sleep.hpp"
 
 namespace leasehold::inline v0 {
@@ -222,11 +223,14 @@ void Settler::fail(const Runs& runs) {
     if (results.states[i] == TaskState::completed) continue;
     const LeasedTask& task = runs[i]->task;
     const bool dead = results.states[i] == TaskState::dead;
-    context_.core.logger->log(
-        dead ? spdlog::level::warn : spdlog::level::info,
-        "task failed id={} version={} type={} worker={} attempt={} outcome={}", task.key.id.value,
-        task.key.version.value, task.type, context_.name, task.attempts,
-        to_string(dead ? FailOutcome::dead : FailOutcome::retried));
+    log_event(*context_.core.logger, dead ? spdlog::level::warn : spdlog::level::info,
+              "task failed",
+              {{"id", task.key.id.value},
+               {"version", task.key.version.value},
+               {"type", task.type},
+               {"worker", context_.name},
+               {"attempt", task.attempts},
+               {"outcome", to_string(dead ? FailOutcome::dead : FailOutcome::retried)}});
   }
   apply("fail", runs, results, [&](std::size_t i) {
     if (results.states[i] == TaskState::completed) return TaskEventType::completed;
@@ -297,9 +301,11 @@ void Settler::refused(const TaskRunPtr& run, const char* what) {
 /// The outcome may have been written, but nobody can tell any more.
 void Settler::unknown(const TaskRunPtr& run, const char* what) {
   context_.board.settled({&run, 1});
-  context_.core.logger->warn("task outcome unknown id={} version={} worker={} during={}",
-                             run->task.key.id.value, run->task.key.version.value, context_.name,
-                             what);
+  log_warn(*context_.core.logger, "task outcome unknown",
+           {{"id", run->task.key.id.value},
+            {"version", run->task.key.version.value},
+            {"worker", context_.name},
+            {"during", what}});
 }
 
 }  // namespace leasehold::inline v0

@@ -9,6 +9,7 @@
 #include <string>
 
 #include "leasehold/errors.hpp"
+#include "support/log_event.hpp"
 #include "support/thread_safety.hpp"
 
 namespace leasehold::inline v0 {
@@ -37,12 +38,17 @@ class StoreOutage {
     if (!ours || dynamic_cast<const ServerRefused*>(&error) != nullptr) {
       if (now < next_refusal_) return;
       next_refusal_ = now + std::chrono::minutes{1};
-      logger_->error("worker {} worker={} during={} error=\"{}\"",
-                     ours ? "refused" : "failed, tries again", worker_, during, error.what());
+      if (ours) {
+        log_error(*logger_, "worker refused",
+                  {{"worker", worker_}, {"during", during}, {"error", error.what()}});
+      } else {
+        log_error(*logger_, "worker failed, tries again",
+                  {{"worker", worker_}, {"during", during}, {"error", error.what()}});
+      }
     } else if (!unreachable_.exchange(true)) {
       since_ = now;
-      logger_->warn("worker cannot reach its tasks, tries again worker={} during={} error=\"{}\"",
-                    worker_, during, error.what());
+      log_warn(*logger_, "worker cannot reach its tasks, tries again",
+               {{"worker", worker_}, {"during", during}, {"error", error.what()}});
     }
   }
 
@@ -51,7 +57,8 @@ class StoreOutage {
     const ThreadLock lock(mutex_);
     if (!unreachable_.exchange(false)) return;
     const auto ms = std::chrono::duration_cast<std::chrono::milliseconds>(Clock::now() - since_);
-    logger_->warn("worker reaches its tasks again worker={} after_ms={}", worker_, ms.count());
+    log_warn(*logger_, "worker reaches its tasks again",
+             {{"worker", worker_}, {"after_ms", ms.count()}});
   }
 
  private:

@@ -3,6 +3,7 @@
 #include <spdlog/logger.h>
 
 #include "leasehold/errors.hpp"
+#include "support/log_event.hpp"
 
 namespace leasehold::inline v0 {
 
@@ -13,9 +14,12 @@ void WorkerContext::lose(TaskRun& run, TaskStore& store, const char* during) con
 void WorkerContext::tell_of_loss(TaskRun& run, StopReason reason, const char* during) const {
   run.tell(reason);
   telemetry.record(TaskEventType::lost, run);
-  core.logger->info("task lost id={} version={} worker={} during={} reason={}",
-                    run.task.key.id.value, run.task.key.version.value, name, during,
-                    to_string(reason));
+  log_info(*core.logger, "task lost",
+           {{"id", run.task.key.id.value},
+            {"version", run.task.key.version.value},
+            {"worker", name},
+            {"during", during},
+            {"reason", to_string(reason)}});
 }
 
 void WorkerContext::count_stale_write(const TaskRun& run) const {

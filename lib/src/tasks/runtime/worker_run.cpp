@@ -7,6 +7,7 @@
 
 #include "leasehold/errors.hpp"
 #include "support/backoff.hpp"
+#include "support/log_event.hpp"
 #include "support/sleep.hpp"
 #include "support/start_thread.hpp"
 #include "tasks/validation.hpp"
@@ -74,9 +75,9 @@ void WorkerRun::run(const std::stop_token& stop, const std::stop_token& now) {
   leasing.join();  // the tasks that it has just leased are given back
   watch(give_up_at, [](const Load& load) { return load.settling == 0; });
   if (const auto left = board_.load().settling; left > 0) {
-    context_.core.logger->warn(
-        "worker stopped with outcomes not written, their leases will expire worker={} tasks={}",
-        context_.name, left);
+    log_warn(*context_.core.logger,
+             "worker stopped with outcomes not written, their leases will expire",
+             {{"worker", context_.name}, {"tasks", left}});
   }
   // Both at once, because each may have to wait for an answer that does not come.
   settling.request_stop();
@@ -144,9 +145,11 @@ TaskOutcome WorkerRun::call_handler(const TaskRunPtr& run) {
 }
 
 TaskOutcome WorkerRun::after_outage(const TaskRun& run, std::string_view error) const {
-  context_.core.logger->info(
-      "task given back after an outage id={} version={} worker={} error=\"{}\"",
-      run.task.key.id.value, run.task.key.version.value, context_.name, error);
+  log_info(*context_.core.logger, "task given back after an outage",
+           {{"id", run.task.key.id.value},
+            {"version", run.task.key.version.value},
+            {"worker", context_.name},
+            {"error", error}});
   auto delay = context_.core.retry_after(run.kind.options.retry, run.task.attempts);
   if (!delay) delay = context_.core.retry_after(Retry::by_policy(), run.task.attempts);
   return {.kind = TaskOutcome::Kind::release, .delay = delay};
@@ -176,9 +179,8 @@ void WorkerRun::listen(const std::stop_token& stop) {
     } catch (const std::exception& error) {
       leaser_.set_listening(false);
       if (!std::exchange(said, true)) {
-        context_.core.logger->info(
-            "worker gets no notifications, polls for tasks worker={} error=\"{}\"", context_.name,
-            error.what());
+        log_info(*context_.core.logger, "worker gets no notifications, polls for tasks",
+                 {{"worker", context_.name}, {"error", error.what()}});
       }
       sleep_for(again.next(), stop);
     }

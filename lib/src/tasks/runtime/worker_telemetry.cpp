@@ -1,5 +1,7 @@
 #include "tasks/runtime/worker_telemetry.hpp"
 
+#include "support/log_event.hpp"
+
 #include <spdlog/logger.h>
 
 namespace leasehold::inline v0 {
@@ -21,8 +23,11 @@ void WorkerTelemetry::record(TaskEventType type, const TaskRun& run,
 void WorkerTelemetry::tell(const TaskEvent& event) noexcept {
   const auto log = [&](const char* error) {
     if (!logger_) return;
-    logger_->error("task observer failed id={} version={} event=\"{}\" error=\"{}\"",
-                   event.id.value, event.version.value, to_string(event.type), error);
+    log_error(*logger_, "task observer failed",
+              {{"id", event.id.value},
+               {"version", event.version.value},
+               {"event", to_string(event.type)},
+               {"error", error}});
   };
   try {
     observer_->on_task_event(event);
