@@ -268,6 +268,24 @@ TEST_F(UnrulyStepsTest, AFailureThatIsRefusedDoesNotKeepTheOthers) {
   }
 }
 
+TEST_F(UnrulyStepsTest, WhatWasRefusedByItselfIsNotWrittenWithOthersAgain) {
+  int refused = 0;
+  server.set_fault([&](const std::string& call, const UnrulyServer::Ids& ids) {
+    if (call != "fail" || std::find(ids.begin(), ids.end(), 7) == ids.end()) return;
+    ++refused;
+    throw ServerRefused(ServerRefused::Reason::conflict, "its row is locked");
+  });
+  TaskBoard board{kinds, 8, 0};
+  const auto with = context(board);
+  Settler settler{with};
+  auto left = settler.settle({failed_run(6), failed_run(7)});
+  ASSERT_EQ(left.size(), 1U);
+  EXPECT_EQ(refused, 2) << "with the other, and by itself";
+  left.push_back(failed_run(8));
+  EXPECT_EQ(settler.settle(left).size(), 1U);
+  EXPECT_EQ(refused, 3);
+}
+
 TEST_F(UnrulyStepsTest, WhatCannotBeWrittenAfterTheLeaseIsGivenUp) {
   server.set_fault([](const std::string& call, const auto&) {
     if (call == "fail") throw std::logic_error("unknown task state paused");
@@ -314,7 +332,9 @@ TEST_F(UnrulyStepsTest, NoMoreBytesAreLeasedAheadThanAllowed) {
   EXPECT_EQ(leaser.lease_once(), Leaser::Found::all_it_asked_for) << "there are probably more";
   EXPECT_EQ(board.load().queued, 6U) << "our store does not count bytes";
   EXPECT_EQ(board.room().bytes, 0U);
-  EXPECT_EQ(leaser.lease_once(), Leaser::Found::nothing) << "no thread is idle, nothing is asked";
+  const auto leases = server.calls("lease").size();
+  EXPECT_EQ(leaser.lease_once(), Leaser::Found::nothing);
+  EXPECT_EQ(server.calls("lease").size(), leases) << "no thread is idle, nothing is asked";
   board.next({});
   board.next({});
   EXPECT_EQ(board.room().bytes, 0U);
@@ -369,7 +389,7 @@ TEST_F(UnrulyStoreTest, AnObserverThatThrowsIsLogged) {
   };
   start_worker([](Task&) {}, {}, std::make_shared<Thrower>());
   server.add(task(1));
-  EXPECT_TRUE(eventually([&] { return log->count("event=\"completed\"") == 1; }, 60s));
+  EXPECT_TRUE(eventually([&] { return log->count("event=completed") == 1; }, 60s));
   EXPECT_EQ(log->count("task observer failed"), 3);
 }
 
@@ -400,6 +420,31 @@ TEST_F(UnrulyStoreTest, ProgressDuringAnOutageIsWrittenLater) {
   EXPECT_TRUE(eventually([&] { return server.tasks_in("complete") == 1; }, 60s));
   EXPECT_EQ(server.calls("progress").front().text, "2");
   EXPECT_EQ(server.calls("progress").back().text, "3");
+}
+
+TEST_F(UnrulyStoreTest, OlderProgressDoesNotReplaceNewer) {
+  std::atomic<int> tries{0};
+  const Signal writing;
+  const Signal go_on;
+  server.set_fault([&](const std::string& call, const auto&) {
+    if (call != "progress") return;
+    const int number = ++tries;
+    if (number == 1) throw Unavailable("away");
+    if (number == 2) {
+      writing.set();
+      EXPECT_TRUE(go_on.wait());
+    }
+  });
+  start_worker([&](Task& task) {
+    EXPECT_EQ(task.progress("1"), LeaseWrite::deferred);
+    EXPECT_TRUE(writing.wait());
+    EXPECT_EQ(task.progress("2"), LeaseWrite::deferred) << "the first is being written";
+    go_on.set();
+    EXPECT_TRUE(eventually([&] { return server.tasks_in("progress") == 2; }, 60s));
+  });
+  server.add(task(1));
+  EXPECT_TRUE(eventually([&] { return server.tasks_in("complete") == 1; }, 60s));
+  EXPECT_EQ(server.history({"progress"}), "progress 1;progress 2;");
 }
 
 TEST_F(UnrulyStoreTest, TheNextAttemptFindsTheProgressOfAnOutage) {
