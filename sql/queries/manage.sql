@@ -69,6 +69,27 @@ SELECT EXISTS (SELECT FROM revived),
 -- Reply: how many tasks.
 SELECT "leasehold".drop_days($1::bigint)
 
+-- name: add_days
+-- Adds partitions for the completed tasks of the coming days (function add_days() in migration 1).
+SELECT "leasehold".add_days(3)
+
+-- name: remove_stray
+-- Deletes one chunk of completed tasks that ended long enough ago, of those that are in no day's partition.
+--   $1 age in ms   $2 limit
+-- Reply: how many were deleted.
+WITH old AS MATERIALIZED (
+  SELECT ctid AS place
+  FROM "leasehold".finished_completed_other
+  WHERE finished_at < now() - $1::bigint * interval '1 ms'
+  LIMIT $2::integer
+  FOR UPDATE SKIP LOCKED
+), deleted AS (
+  DELETE FROM "leasehold".finished_completed_other
+  WHERE ctid = ANY (ARRAY(SELECT place FROM old))
+  RETURNING 1
+)
+SELECT count(*) FROM deleted
+
 -- name: remove_finished
 -- Deletes one chunk of the tasks that finished in a state long enough ago.
 --   $1 state   $2 age in ms   $3 limit

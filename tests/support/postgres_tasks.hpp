@@ -19,9 +19,9 @@ class PostgresTaskTest : public ::testing::Test {
   /// For sql(), after FROM: all tasks, finished ones too.
   static constexpr const char* every_task =
       "(SELECT id, version, type, state, priority, run_at, attempts, crash_count, leased_by, "
-      "payload, progress, last_error, xmin FROM leasehold.tasks UNION ALL "
+      "payload, progress, NULL AS result, last_error, xmin FROM leasehold.tasks UNION ALL "
       "SELECT id, version, type, state, priority, run_at, attempts, crash_count, leased_by, "
-      "payload, progress, last_error, xmin FROM leasehold.finished_tasks) AS every_task";
+      "payload, progress, result, last_error, xmin FROM leasehold.finished_tasks) AS every_task";
 
  protected:
   void SetUp() override {

@@ -88,7 +88,7 @@ struct TaskRecord {
   std::optional<std::chrono::system_clock::time_point> lease_expiry;
   int attempts = 0;  ///< attempts begun, including the present one
   int max_attempts = 0;
-  int crash_count = 0;  ///< leases of this task that expired
+  int crash_count = 0;  ///< crashes since the last attempt that ended in order
   std::string unique_key;
   std::string last_error;  ///< of the last failed attempt or expired lease
   std::chrono::system_clock::time_point created_at;

@@ -61,7 +61,11 @@ Removed PostgresTaskStore::remove_finished(TaskState state, milliseconds age, st
       dropped = pool_.run(statements_.drop_days, days)[0][0].as<std::uint64_t>();
       // What is left of the last day is dropped with it, a day later at most. That costs nothing,
       // where deleting rows costs as much as adding them.
-      if (age >= one_day) return {dropped, false};
+      if (age >= one_day) {
+        days.add(static_cast<std::int64_t>(chunk));
+        const auto stray = pool_.run(statements_.remove_stray, days)[0][0].as<std::uint64_t>();
+        return {dropped + stray, stray >= chunk};
+      }
     } catch (const SqlRefused& refused) {
       // Only the owner of the tables may drop them. Others delete rows.
       if (refused.reason() != ServerRefused::Reason::permission) throw;

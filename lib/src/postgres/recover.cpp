@@ -7,6 +7,8 @@ namespace leasehold::inline v0::postgres {
 
 std::vector<RecoveredTask> PostgresTaskStore::recover(TaskId after,
                                                       const RecoveryOptions& options) {
+  // For a daemon that runs without workers. They do it in look_after().
+  if (next_days_.is_over()) pool_.run(statements_.add_days, {});
   Params params;
   params.add(after.value)
       .add(static_cast<std::int64_t>(options.batch))

@@ -11,8 +11,8 @@ struct Statements {
   explicit Statements(const std::string& schema);
 
   Statement enqueue, enqueue_unique, lease, give_back, look_after, extend, progress, complete, fail,
-      release, recover, get, list, update, cancel, retry, drop_days, remove_finished, counts,
-      health, oldest_snapshot;
+      release, recover, get, list, update, cancel, retry, add_days, drop_days, remove_stray,
+      remove_finished, counts, health, oldest_snapshot;
 };
 
 }  // namespace leasehold::inline v0::postgres

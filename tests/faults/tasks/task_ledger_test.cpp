@@ -13,6 +13,7 @@
 
 #include "harness/postgres_server.hpp"
 #include "tests/support/eventually.hpp"
+#include "tests/support/postgres_tasks.hpp"
 #include "tests/support/sqlite_connection.hpp"
 #include "tests/support/test_namespace.hpp"
 
@@ -57,7 +58,8 @@ class Ledger {
   void check() const {
     EXPECT_EQ(server_.run_sql("SELECT count(*), count(DISTINCT task) FROM ledger"),
               std::to_string(tasks_) + "|" + std::to_string(tasks_));
-    EXPECT_EQ(server_.run_sql("SELECT state, count(*) FROM leasehold.tasks GROUP BY state"),
+    EXPECT_EQ(server_.run_sql(std::string("SELECT state, count(*) FROM ") +
+                              PostgresTaskTest::every_task + " GROUP BY state"),
               "completed|" + std::to_string(tasks_));
   }
   int disturbances() const { return errors_; }

@@ -38,7 +38,7 @@ class WorkerNetworkTest : public ::testing::Test {
   }
   std::string sql(const std::string& statement) const { return server.run_sql(statement); }
   std::string rows(const std::string& what) const {
-    return sql("SELECT " + what + " FROM leasehold.tasks ORDER BY id");
+    return sql("SELECT " + what + " FROM " + PostgresTaskTest::every_task + " ORDER BY id");
   }
 
   static inline std::unique_ptr<PostgresServer> shared;
@@ -100,7 +100,7 @@ TEST_F(WorkerNetworkTest, AWorkerWhoseListenerIsCutFindsTasksAllTheSame) {
   Worker worker{queue, {.poll_min = 1h, .poll_max = 1h}};
   worker.on("t", [](Task&) {});
   const RunningWorker running{worker};
-  const std::string listeners = "FROM pg_stat_activity WHERE query LIKE '/* leasehold listen%'";
+  const std::string listeners = "FROM pg_stat_activity WHERE query LIKE 'LISTEN %'";
   for (int i = 1; i <= 3; ++i) {
     ASSERT_TRUE(eventually([&] { return sql("SELECT count(*) " + listeners) == "1"; }, 60s));
     // Only this connection: nobody hears of the new task.

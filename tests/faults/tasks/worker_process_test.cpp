@@ -30,7 +30,7 @@ class WorkerProcessTest : public OnEveryTaskStore {
     return process;
   }
   static std::string rows(const std::string& what) {
-    return sql("SELECT " + what + " FROM leasehold.tasks ORDER BY id");
+    return sql("SELECT " + what + " FROM " + every_task() + " ORDER BY id");
   }
 
   /// What the processes complain about.
@@ -78,9 +78,7 @@ TEST_P(WorkerProcessTest, ATaskThatKillsItsWorkersEndsAsDeadAndTakesNobodyAlong)
   tasks[100] = {.type = "poison"};
   queue.enqueue(tasks);
   Recovery recovery{queue, {.max_crashes = 3}};
-  const auto number = [&](const std::string& state) {
-    return std::stoi(sql("SELECT count(*) FROM leasehold.tasks WHERE state = '" + state + "'"));
-  };
+  const auto number = [&](const std::string& state) { return count("state = '" + state + "'"); };
   int deaths = 0;
   auto process = start({});
   // One query: a task given back between two of them would be in neither.
@@ -96,7 +94,8 @@ TEST_P(WorkerProcessTest, ATaskThatKillsItsWorkersEndsAsDeadAndTakesNobodyAlong)
     recovery.run_once();
   }
   EXPECT_EQ(deaths, 3);
-  EXPECT_EQ(sql("SELECT type, crash_count FROM leasehold.tasks WHERE state = 'dead'"), "poison|3");
+  EXPECT_EQ(sql("SELECT type, crash_count FROM " + every_task() + " WHERE state = 'dead'"),
+            "poison|3");
   EXPECT_EQ(number("completed"), 299);
 }
 

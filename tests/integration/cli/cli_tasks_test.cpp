@@ -43,6 +43,8 @@ class CliTasksTest : public CliTest {
           "CREATE FUNCTION no() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE 'the disk is "
           "full'; END $$;"
           "CREATE TRIGGER no BEFORE INSERT OR UPDATE ON leasehold.tasks FOR EACH ROW"
+          " WHEN (NEW.type = 'cursed') EXECUTE FUNCTION no();"
+          "CREATE TRIGGER no BEFORE INSERT ON leasehold.finished_cancelled FOR EACH ROW"
           " WHEN (NEW.type = 'cursed') EXECUTE FUNCTION no()",
           database);
       return;

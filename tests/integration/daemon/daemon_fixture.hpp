@@ -43,17 +43,17 @@ class DaemonFixture : public OnEveryTaskStore {
   static void insert_leased(int number, std::chrono::milliseconds ends_after) {
     if (in_postgres()) {
       sql(up_to(number) +
-          "INSERT INTO leasehold.tasks (type, payload, state, version, attempts, leased_by, "
-          "                             lease_expiry) "
-          "SELECT 't', '{}', 'leased', 1, 1, 'crashed', now() + interval '" +
+          "INSERT INTO leasehold.tasks (type, payload, state, version, attempts, started, "
+          "                             leased_by, lease_expiry) "
+          "SELECT 't', '{}', 'leased', 1, 1, true, 'crashed', now() + interval '" +
           std::to_string(ends_after.count()) + " ms' FROM numbers");
       return;
     }
     const std::string now = seconds_ago(0);
     sql(up_to(number) +
-        "INSERT INTO leasehold.tasks (type, payload, state, version, attempts, leased_by, "
-        "                             lease_deadline, run_at, created_at, updated_at) "
-        "SELECT 't', '{}', 'leased', 1, 1, 'crashed', " +
+        "INSERT INTO leasehold.tasks (type, payload, state, version, attempts, started, "
+        "                             leased_by, lease_deadline, run_at, created_at, updated_at) "
+        "SELECT 't', '{}', 'leased', 1, 1, 1, 'crashed', " +
         std::to_string((sqlite::since_boot() + ends_after).count()) + ", " + now + ", " + now +
         ", " + now + " FROM numbers");
   }
@@ -61,6 +61,15 @@ class DaemonFixture : public OnEveryTaskStore {
 
   static void insert_finished(int number, const std::string& state, std::chrono::hours age) {
     const std::string then = seconds_ago(std::chrono::seconds{age}.count());
+    if (in_postgres()) {
+      sql(up_to(number) +
+          "INSERT INTO leasehold.finished_tasks (id, version, lease_id, priority, attempts, "
+          "  max_attempts, crash_count, type, payload, state, finished_at, run_at, created_at, "
+          "  updated_at) "
+          "SELECT nextval('leasehold.tasks_id_seq'), 2, 1, 0, 1, 10, 0, 't', '{}', '" +
+          state + "', " + then + ", " + then + ", " + then + ", " + then + " FROM numbers");
+      return;
+    }
     sql(up_to(number) +
         "INSERT INTO leasehold.tasks (type, payload, state, finished_at, run_at, created_at, "
         "                             updated_at) "

@@ -166,13 +166,11 @@ TEST_P(DaemonRoundsTest, FinishedTasksAreRemovedWhenTheyAreOldEnough) {
 }
 
 TEST_P(ServerRoundsTest, AMountainOfFinishedTasksDoesNotHoldBackRecovery) {
-  sql("ALTER TABLE leasehold.tasks SET UNLOGGED;"
-      "INSERT INTO leasehold.tasks (type, payload, state, finished_at) "
-      "SELECT 't', '{}', 'completed', now() - interval '3 days' FROM generate_series(1, 200000);"
-      // Even if we are starved for seconds, some of it is left.
-      "CREATE FUNCTION leasehold.take_time() RETURNS trigger LANGUAGE plpgsql AS $$ "
+  insert_finished(200'000, "completed", 72h);
+  // Even if we are starved for seconds, some of it is left.
+  sql("CREATE FUNCTION leasehold.take_time() RETURNS trigger LANGUAGE plpgsql AS $$ "
       "BEGIN PERFORM pg_sleep(0.05); RETURN NULL; END $$;"
-      "CREATE TRIGGER take_time BEFORE DELETE ON leasehold.tasks "
+      "CREATE TRIGGER take_time BEFORE DELETE ON leasehold.finished_completed_other "
       "EXECUTE FUNCTION leasehold.take_time()");
   auto daemon = start({"--round-interval", "100ms"});
   EXPECT_TRUE(eventually([&] { return daemon.logged("finished tasks removed") >= 3; }, patience))
@@ -180,8 +178,7 @@ TEST_P(ServerRoundsTest, AMountainOfFinishedTasksDoesNotHoldBackRecovery) {
       << daemon.log();
   insert_expired(1);
   EXPECT_TRUE(eventually([&] { return daemon.logged("leases recovered") == 1; }, patience));
-  EXPECT_NE(sql("SELECT count(*) FROM leasehold.tasks WHERE state = 'completed'"), "0")
-      << "the mountain is not gone yet";
+  EXPECT_NE(count("state = 'completed'"), 0) << "the mountain is not gone yet";
 }
 
 TEST_P(DaemonRoundsTest, SeveralQueuesOneOfThemBroken) {
@@ -241,8 +238,7 @@ TEST_P(ServerRoundsTest, TheRightsThatTheGuideNamesSuffice) {
   }
   ASSERT_TRUE(contains(grants, "DELETE ON leasehold.tasks")) << grants;
   sql("DROP ROLE IF EXISTS leaseholdd; CREATE ROLE leaseholdd LOGIN;\n" + grants);
-  sql("INSERT INTO leasehold.tasks (type, payload, state, finished_at) "
-      "VALUES ('t', '{}', 'completed', now() - interval '2 days')");
+  insert_finished(1, "completed", 48h);
   insert_expired(2);
   const std::string plain = uri_as("leaseholdd");
   const Finished done = run_leaseholdd(LEASEHOLDD, {"--once", "--database", plain});

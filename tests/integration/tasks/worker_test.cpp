@@ -425,7 +425,7 @@ TEST_P(WorkerTest, ANewTaskWakesAWorkerThatWouldNotLookForAnHour) {
   ASSERT_TRUE(eventually(
       [&] {
         return !in_postgres() ||
-               sql("SELECT count(*) FROM pg_stat_activity WHERE query LIKE '/* leasehold listen%' "
+               sql("SELECT count(*) FROM pg_stat_activity WHERE query LIKE 'LISTEN %' "
                    "AND datname = current_database()") == "1";
       },
       60s));
