@@ -17,10 +17,9 @@ namespace leasehold::inline v0 {
 // own exceptions; only commit(), which is the caller's, throws those of libpqxx.
 
 /// Adds a task when `transaction` commits. If another open transaction has added a task with the
-/// same unique key, the call waits until that one ends. If a task with that key exists, its row
-/// stays locked until `transaction` ends: a pending task cannot be leased until then, and the
-/// renewals and the completion of a leased one wait. So keep the transaction much shorter than a
-/// lease.
+/// same unique key, the call waits until that one ends. If a pending task has that key, its row
+/// stays locked until `transaction` ends, and it cannot be leased until then. A leased task is not
+/// locked.
 LEASEHOLD_API Enqueued enqueue_in(pqxx::transaction_base& transaction, TaskQueue& queue,
                                   const NewTask& task);
 LEASEHOLD_API std::vector<Enqueued> enqueue_in(pqxx::transaction_base& transaction,

@@ -34,8 +34,9 @@ class Retention {
   /// They are deleted when they are completed. This is the cheapest choice. Their results are not
   /// stored, and they cannot be looked up afterwards.
   static Retention delete_at_once() { return Retention{Kind::none, {}}; }
-  /// They are kept for this long; then remove_finished() deletes them. leaseholdd has a setting of
-  /// its own. 0 to 10 years.
+  /// They are kept for at least this long; then remove_finished() deletes them. In PostgreSQL,
+  /// times of a day or more are rounded up to whole days (UTC), which are dropped at once.
+  /// leaseholdd has a setting of its own. 0 to 10 years.
   static Retention keep_for(std::chrono::milliseconds time) { return Retention{Kind::time, time}; }
   static Retention keep_forever() { return Retention{Kind::ever, {}}; }
 
@@ -257,8 +258,10 @@ class LEASEHOLD_API TaskQueue {
 
   /// Leases tasks that are due, ordered by priority, then run_at, then id. Returns fewer than the
   /// limit, possibly none, if there are not enough. The cost is one statement, however many tasks
-  /// there are; one more if some types have fewer tasks than their share; and one more to look for
-  /// tasks that came back. If one of these fails, the tasks leased before it are returned.
+  /// there are; one more if some types have fewer tasks than their share; one more to look for
+  /// tasks that came back; and about once a second one that takes back expired leases
+  /// (TaskQueueOptions::recovery). If one of these fails, the tasks leased before it are returned.
+  /// If the reply to a lease is lost, its tasks are given back by a later call.
   ///
   /// In a long queue, a task that comes back to a place before those just leased (recovered,
   /// released, or committed late) can be passed over for about 10 ms, or for up to 5 s while there
@@ -270,9 +273,10 @@ class LEASEHOLD_API TaskQueue {
   /// tasks whose lease was stale.
   std::vector<TaskId> extend(std::span<TaskLease> leases);
 
-  /// Completes all tasks in one statement. Returns those whose lease was stale. After
-  /// OutcomeUnknown all leases are unchanged, and repeating the call finds out what the first one
-  /// did.
+  /// Completes all tasks in one statement. Returns those whose lease was stale. Throws
+  /// ServerRefused (conflict), and completes none, if another transaction keeps one of several rows
+  /// locked. After OutcomeUnknown all leases are unchanged, and repeating the call finds out what
+  /// the first one did.
   std::vector<TaskId> complete(std::span<TaskLease> leases);
   std::vector<TaskId> complete(std::span<const Completion> completions);
 
@@ -309,7 +313,9 @@ class LEASEHOLD_API TaskQueue {
   std::uint64_t remove_finished();
 
   /// Deletes the finished tasks that `removal` selects, chunk by chunk. Returns how many were
-  /// deleted. Several processes may do this at once.
+  /// deleted. Several processes may do this at once. In PostgreSQL, completed tasks that are to be
+  /// kept for a day or more are dropped by whole days, if the user owns the tables; a day with more
+  /// than 100,000 tasks is counted by the server's estimate.
   std::uint64_t remove_finished(const Removal& removal);
 
   /// What this queue has done since it was created.
