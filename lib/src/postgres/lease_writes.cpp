@@ -80,11 +80,12 @@ std::vector<FailOutcome> PostgresTaskStore::fail(std::span<const FailedTask> tas
   }
   std::vector<FailOutcome> outcomes(tasks.size(), FailOutcome::stale);
   // If the call contains two leases of one task, the answer refers to the newer one, which comes
-  // last: the older one must have ended.
-  for (auto i = order.rbegin(); i != order.rend(); ++i) {
-    const auto found = accepted.find(tasks[*i].key.id);
+  // last in the order: the older one must have ended.
+  std::reverse(order.begin(), order.end());
+  for (const std::size_t i : order) {
+    const auto found = accepted.find(tasks[i].key.id);
     if (found == accepted.end()) continue;
-    outcomes[*i] = found->second;
+    outcomes[i] = found->second;
     accepted.erase(found);
   }
   return outcomes;

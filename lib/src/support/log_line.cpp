@@ -67,7 +67,7 @@ std::optional<LoggedLine::Value> parse_value(std::string_view text) {
   }
   if (text.empty() || text.find_first_not_of(plain) != text.npos) return std::nullopt;
   if (is_plain(text)) return std::string(text);
-  if (const auto number = parse_number<std::int64_t>(text)) return number;
+  if (auto number = parse_number<std::int64_t>(text)) return number;
   return parse_number<std::uint64_t>(text);
 }
 

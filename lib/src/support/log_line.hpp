@@ -61,8 +61,7 @@ class LogField {
       : key_(key),
         kind_(std::unsigned_integral<Number> ? Kind::positive : Kind::number),
         number_(static_cast<std::int64_t>(number)) {}
-  LogField(LogKey key, std::string_view text) noexcept
-      : key_(key), kind_(Kind::text), text_(text) {}
+  LogField(LogKey key, std::string_view text) noexcept : key_(key), text_(text) {}
 
   /// Appends ` key=value`.
   LEASEHOLD_INTERNAL_API void append_to(std::string& line) const;
@@ -71,7 +70,7 @@ class LogField {
   enum class Kind { number, positive, text };
 
   LogKey key_;
-  Kind kind_;
+  Kind kind_ = Kind::text;
   std::int64_t number_ = 0;
   std::string_view text_;
 };
