@@ -91,6 +91,28 @@ TEST_F(TaskFaultsTest, ALostReplyToAnEnqueueIsOutcomeUnknown) {
       << "it had happened, and the key makes it safe to try again";
 }
 
+// The lease lasts for an hour: nothing but its name can bring the tasks back.
+TEST_F(TaskFaultsTest, TasksWhoseLeaseWasNotHeardOfAreGivenBack) {
+  TaskQueue queue{bad_uri};
+  queue.enqueue(std::vector<NewTask>(3, {.type = "t"}));
+  const LeaseRequest request{.types = {"t"}, .limit = 3, .duration = 1h};
+  EXPECT_TRUE(queue.lease({.types = {"other"}}).empty());  // prepares the statement
+  proxy.swallow_next_reply(Then::cut, "leasehold_lease");
+  EXPECT_THROW(queue.lease(request), OutcomeUnknown);
+  EXPECT_EQ(sql("SELECT count(*) FROM leasehold.tasks WHERE state = 'leased'"), "3");
+  std::vector<TaskLease> leases;
+  EXPECT_TRUE(eventually([&] {
+    leases = queue.lease(request);
+    return !leases.empty();
+  }));
+  ASSERT_EQ(leases.size(), 3U);
+  for (TaskLease& lease : leases) {
+    EXPECT_EQ(lease.attempt(), 1);
+    EXPECT_EQ(lease.crash_count(), 0);
+    EXPECT_EQ(lease.complete(), LeaseWrite::accepted);
+  }
+}
+
 TEST_F(TaskFaultsTest, ALostRequestIsOutcomeUnknownToo) {
   TaskQueue queue{bad_uri};
   queue.enqueue({.type = "t"});
