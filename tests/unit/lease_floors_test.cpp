@@ -14,7 +14,7 @@ class LeaseFloorsTest : public ::testing::Test {
   static constexpr LeasePlace first{1000, 1};
   static constexpr LeasePlace second{2000, 2};
   static constexpr LeasePlace third{3000, 3};
-  const Places none;
+  const Places none{};
 
   Places floors_now() { return floors.floors_of("t", now); }
   void full(Places last, bool satisfied, LeaseFloors::Clock::duration took) {
