@@ -39,6 +39,7 @@ ordered_json as_json(const TaskRecord& task) {
           {"result", json_or_null(task.result)},
           {"run_at", iso_time(task.run_at)},
           {"leased_by", text_or_null(task.leased_by)},
+          {"leased_at", time_or_null(task.leased_at)},
           {"lease_expiry", time_or_null(task.lease_expiry)},
           {"attempts", task.attempts},
           {"max_attempts", task.max_attempts},

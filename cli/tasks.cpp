@@ -110,6 +110,7 @@ Facts facts_of(const TaskRecord& task) {
   facts.add("crashes", std::to_string(task.crash_count));
   add_time("run at", task.run_at);
   if (!task.leased_by.empty()) facts.add("worker", task.leased_by);
+  if (task.leased_at) add_time("leased", *task.leased_at);
   if (task.lease_expiry) add_time("lease until", *task.lease_expiry);
   if (!task.unique_key.empty()) facts.add("unique key", task.unique_key);
   if (!task.last_error.empty()) facts.add("last error", {task.last_error, Colour::red});

@@ -34,6 +34,7 @@ CREATE TABLE "leasehold".tasks (
   -- lost commits can lead to a second lease with the same version.
   lease_id     bigint      NOT NULL DEFAULT 0,
   run_at       timestamptz NOT NULL DEFAULT now(),
+  leased_at    timestamptz,                      -- when its last lease began, also after that has ended
   lease_expiry timestamptz,
   created_at   timestamptz NOT NULL DEFAULT now(),
   updated_at   timestamptz NOT NULL DEFAULT now(),
@@ -52,7 +53,7 @@ CREATE TABLE "leasehold".tasks (
   last_error   text,
 
   CONSTRAINT tasks_whole_state CHECK (CASE state
-    WHEN 'leased' THEN lease_expiry IS NOT NULL
+    WHEN 'leased' THEN lease_expiry IS NOT NULL AND leased_at IS NOT NULL
     WHEN 'pending' THEN lease_expiry IS NULL
     ELSE false
   END)
@@ -77,8 +78,9 @@ ALTER TABLE "leasehold".tasks
 CREATE INDEX tasks_ready ON "leasehold".tasks (type, (-priority), run_at, id)
   WHERE state = 'pending';
 
--- For recover(). Without lease_expiry: if that were indexed, no renewal would be HOT.
-CREATE INDEX tasks_leased ON "leasehold".tasks (id)
+-- For recover(). Without lease_expiry: if that were indexed, no renewal would be HOT. In the order in which
+-- leases begin, so that old entries are behind a place that leases_from() knows.
+CREATE INDEX tasks_leased ON "leasehold".tasks (leased_at, id)
   WHERE state = 'leased';
 
 -- One pending or leased task for each key.
@@ -93,6 +95,7 @@ CREATE TABLE "leasehold".finished_tasks (
   version      bigint      NOT NULL,
   lease_id     bigint      NOT NULL,
   run_at       timestamptz NOT NULL,
+  leased_at    timestamptz,
   created_at   timestamptz NOT NULL,
   updated_at   timestamptz NOT NULL,
   finished_at  timestamptz NOT NULL,
@@ -124,6 +127,7 @@ CREATE TABLE "leasehold".finished_completed PARTITION OF "leasehold".finished_ta
   FOR VALUES IN ('completed') PARTITION BY RANGE (finished_at);
 -- Used only if nobody has called add_days() in time.
 CREATE TABLE "leasehold".finished_completed_other PARTITION OF "leasehold".finished_completed DEFAULT;
+CREATE INDEX finished_completed_other_age ON "leasehold".finished_completed_other (finished_at);
 
 -- For retention of what is not dropped by the day.
 CREATE INDEX finished_dead_age ON "leasehold".finished_dead (finished_at);
@@ -141,11 +145,18 @@ DECLARE
   today date := (now() AT TIME ZONE 'UTC')::date;
   day   date;
   name  text;
+  first timestamptz;
+  last  timestamptz;
 BEGIN
   FOR n IN 0 .. least(add_days.ahead, 100) LOOP
     day := today + n;
     name := 'finished_completed_' || to_char(day, 'YYYYMMDD');
     CONTINUE WHEN to_regclass('"leasehold".' || name) IS NOT NULL;
+    first := day::text || ' 00:00+00';
+    last := (day + 1)::text || ' 00:00+00';
+    -- Too late: tasks of that day are there already.
+    CONTINUE WHEN EXISTS (SELECT FROM "leasehold".finished_completed_other f
+                          WHERE f.finished_at >= first AND f.finished_at < last);
     -- If somebody else is adding days now, that is enough.
     EXIT WHEN NOT pg_try_advisory_xact_lock(hashtextextended('days of "leasehold"', 0));
     BEGIN
@@ -155,9 +166,9 @@ BEGIN
       EXECUTE format(
         'ALTER TABLE "leasehold".finished_completed ATTACH PARTITION "leasehold".%I
            FOR VALUES FROM (%L) TO (%L)',
-        name, day::text || ' 00:00+00', (day + 1)::text || ' 00:00+00');
+        name, first, last);
     EXCEPTION
-      -- Tasks of that day are in finished_completed_other already, or somebody is in the way.
+      -- Somebody is in the way, or was quicker.
       WHEN check_violation OR lock_not_available OR duplicate_table THEN NULL;
     END;
   END LOOP;
@@ -207,12 +218,51 @@ CREATE TABLE "leasehold".fleet (
 )
 WITH (fillfactor = 50, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 1000);
 
--- When a process last did the upkeep for all.
+-- One row: when a process last did the upkeep for all, how many processes there are, and what is known about
+-- old index entries. The entries of tasks that have been leased, or have ended, cannot be removed while
+-- somebody keeps a transaction open. If stepping over them has become slow, leases_from() and pending_heads()
+-- begin behind them for a while.
 CREATE TABLE "leasehold".upkeep (
-  done_at timestamptz NOT NULL
+  done_at      timestamptz NOT NULL DEFAULT '-infinity',
+  fleet        bigint      NOT NULL DEFAULT 1,           -- processes that look for tasks
+  leases_from  timestamptz NOT NULL DEFAULT '-infinity', -- no older lease is living
+  leases_until timestamptz NOT NULL DEFAULT '-infinity', -- until then leases_from is good enough
+  heads_until  timestamptz NOT NULL DEFAULT '-infinity'  -- and the table heads
 )
 WITH (fillfactor = 10);
-INSERT INTO "leasehold".upkeep VALUES ('-infinity');
+INSERT INTO "leasehold".upkeep DEFAULT VALUES;
+
+-- The types and ranks (negated priorities) of pending tasks, and for each a place before which there are none.
+CREATE TABLE "leasehold".heads (
+  type   text        COLLATE "C",
+  rank   integer,
+  run_at timestamptz NOT NULL,
+  id     bigint      NOT NULL,
+  PRIMARY KEY (type, rank)
+)
+WITH (fillfactor = 50);
+
+-- How long what was found may be used, given how long the search took: a search from the beginning may take
+-- a twentieth of the time. '-infinity' if it was quick.
+CREATE FUNCTION "leasehold".good_until(took interval) RETURNS timestamptz
+LANGUAGE sql STABLE AS $$
+  SELECT CASE WHEN took < interval '50 ms' THEN timestamptz '-infinity'
+              ELSE clock_timestamp() + least(20 * took, interval '1 min') END
+$$;
+
+-- Whether that time has not come. Not if it is too far away either: then the clock was set back.
+CREATE FUNCTION "leasehold".is_good(until timestamptz) RETURNS boolean
+LANGUAGE sql STABLE AS $$
+  SELECT now() BETWEEN until - interval '1 min' AND until
+$$;
+
+-- Where to begin a search for leases. A lease whose transaction needed more than 10 s to commit can be
+-- overlooked, for a minute at most.
+CREATE FUNCTION "leasehold".leases_from() RETURNS timestamptz
+LANGUAGE sql STABLE AS $$
+  SELECT coalesce(
+    (SELECT u.leases_from FROM "leasehold".upkeep u WHERE "leasehold".is_good(u.leases_until)), '-infinity')
+$$;
 
 -- A token is refused once a newer one was seen for the same resource. Call it first in the transaction
 -- that writes: the row stays locked until that ends, so that a newer holder waits for it.
@@ -334,6 +384,7 @@ RETURNS TABLE (
   max_attempts integer, crash_count integer, run_at bigint, started boolean, suspect boolean, cut boolean)
 LANGUAGE plpgsql
 SET plan_cache_mode = force_generic_plan
+SET jit = off
 SET enable_seqscan = off
 SET enable_bitmapscan = off
 SET enable_hashjoin = off
@@ -411,8 +462,8 @@ BEGIN
   RETURN QUERY
   UPDATE "leasehold".tasks t
   SET state = 'leased', version = t.version + 1, lease_id = lease.lease, attempts = t.attempts + 1,
-      leased_by = lease.worker, lease_expiry = now() + lease.duration * interval '1 ms', updated_at = now(),
-      started = t.suspect OR lease.starts >= number OR t.ctid = ANY (first)
+      leased_by = lease.worker, leased_at = now(), lease_expiry = now() + lease.duration * interval '1 ms',
+      updated_at = now(), started = t.suspect OR lease.starts >= number OR t.ctid = ANY (first)
   WHERE t.ctid = ANY (chosen) AND t.state = 'pending'
   RETURNING t.id, t.version, t.type, t.priority, t.payload, t.progress, t.attempts, t.max_attempts,
             t.crash_count, (date_part('epoch', t.run_at) * 1000000)::bigint, t.started, t.suspect,
@@ -433,6 +484,7 @@ RETURNS TABLE (id bigint, renewed boolean)
 LANGUAGE plpgsql
 SET lock_timeout = '50ms'
 SET plan_cache_mode = force_generic_plan
+SET jit = off
 SET enable_seqscan = off
 SET enable_bitmapscan = off
 SET enable_hashjoin = off
@@ -486,6 +538,7 @@ CREATE FUNCTION "leasehold".complete(
 RETURNS SETOF bigint
 LANGUAGE plpgsql
 SET plan_cache_mode = force_generic_plan
+SET jit = off
 SET enable_seqscan = off
 SET enable_bitmapscan = off
 SET enable_hashjoin = off
@@ -505,10 +558,10 @@ BEGIN
       RETURNING t.*, given.result
     )
     INSERT INTO "leasehold".finished_completed AS f (
-      id, version, lease_id, run_at, created_at, updated_at, finished_at, priority, attempts, max_attempts,
-      crash_count, type, state, leased_by, unique_key, payload, progress, result, last_error)
-    SELECT done.id, done.version + 1, done.lease_id, done.run_at, done.created_at, now(), now(),
-           done.priority, done.attempts, done.max_attempts, done.crash_count, done.type, 'completed',
+      id, version, lease_id, run_at, leased_at, created_at, updated_at, finished_at, priority, attempts,
+      max_attempts, crash_count, type, state, leased_by, unique_key, payload, progress, result, last_error)
+    SELECT done.id, done.version + 1, done.lease_id, done.run_at, done.leased_at, done.created_at, now(),
+           now(), done.priority, done.attempts, done.max_attempts, done.crash_count, done.type, 'completed',
            done.leased_by, done.unique_key, done.payload, done.progress, done.result, done.last_error
     FROM done
     RETURNING f.id;
@@ -530,6 +583,7 @@ RETURNS TABLE (id bigint, dead boolean)
 LANGUAGE plpgsql
 SET lock_timeout = '1s'
 SET plan_cache_mode = force_generic_plan
+SET jit = off
 SET enable_seqscan = off
 SET enable_bitmapscan = off
 SET enable_hashjoin = off
@@ -546,10 +600,10 @@ BEGIN
     RETURNING t.*, given.error
   )
   INSERT INTO "leasehold".finished_tasks AS f (
-    id, version, lease_id, run_at, created_at, updated_at, finished_at, priority, attempts, max_attempts,
-    crash_count, type, state, leased_by, unique_key, payload, progress, last_error)
-  SELECT gone.id, gone.version + 1, gone.lease_id, gone.run_at, gone.created_at, now(), now(),
-         gone.priority, gone.attempts, gone.max_attempts, 0, gone.type, 'dead', gone.leased_by,
+    id, version, lease_id, run_at, leased_at, created_at, updated_at, finished_at, priority, attempts,
+    max_attempts, crash_count, type, state, leased_by, unique_key, payload, progress, last_error)
+  SELECT gone.id, gone.version + 1, gone.lease_id, gone.run_at, gone.leased_at, gone.created_at, now(),
+         now(), gone.priority, gone.attempts, gone.max_attempts, 0, gone.type, 'dead', gone.leased_by,
          gone.unique_key, gone.payload, gone.progress, gone.error
   FROM gone
   RETURNING f.id, true;
@@ -567,27 +621,69 @@ BEGIN
 END
 $$;
 
--- Takes back expired leases of tasks with ids above `above`, at most `most`. A task that was not started is
--- pending again, and its attempt does not count. One that was started counts a crash, and is dead after
--- `max_crashes` of them or if no attempt is left. Any number of these may run at once. A renewal or
--- completion that commits first wins, because the condition is checked again on the locked row.
-CREATE FUNCTION "leasehold".recover(above bigint, most integer, max_crashes integer)
-RETURNS TABLE (id bigint, type text, state text, worker text, overdue_ms bigint, crashes integer)
+-- Notes where searches for leases can begin, after one from the beginning that took a time.
+CREATE FUNCTION "leasehold".note_leases(took interval) RETURNS void
 LANGUAGE plpgsql
 SET plan_cache_mode = force_generic_plan
+SET jit = off
+SET enable_seqscan = off
+SET enable_bitmapscan = off
+AS $$
+DECLARE
+  until timestamptz := "leasehold".good_until(took);
+BEGIN
+  IF until = '-infinity' THEN
+    RETURN;
+  END IF;
+  -- If somebody else is at it, that is enough.
+  PERFORM FROM "leasehold".upkeep FOR UPDATE SKIP LOCKED;
+  IF FOUND THEN
+    UPDATE "leasehold".upkeep u
+    SET leases_from = least(
+          now() - interval '10 s',
+          (SELECT t.leased_at FROM "leasehold".tasks t
+           WHERE t.state = 'leased' AND t.leased_at >= '-infinity'
+           ORDER BY t.leased_at LIMIT 1)),
+        leases_until = until;
+  END IF;
+END
+$$;
+
+-- Takes back expired leases, at most `most`, of those that began after (`after_lease`, in µs since 1970;
+-- `after_id`). A task that was not started is pending again, and its attempt does not count. One that was
+-- started counts a crash, and is dead after `max_crashes` of them or if no attempt is left. Any number of
+-- these may run at once. A renewal or completion that commits first wins, because the condition is checked
+-- again on the locked row.
+CREATE FUNCTION "leasehold".recover(after_lease bigint, after_id bigint, most integer, max_crashes integer)
+RETURNS TABLE (
+  id bigint, type text, state text, worker text, overdue_ms bigint, crashes integer, leased_at bigint)
+LANGUAGE plpgsql
+SET plan_cache_mode = force_generic_plan
+SET jit = off
 SET enable_seqscan = off
 SET enable_bitmapscan = off
 SET enable_sort = off
 AS $$
 DECLARE
-  expired tid[] := ARRAY(
+  begun   timestamptz := clock_timestamp();
+  known   timestamptz := "leasehold".leases_from();
+  place   timestamptz := timestamptz 'epoch' + after_lease * interval '1 us';
+  expired tid[];
+BEGIN
+  IF place < known THEN
+    place := known;
+    after_id := 0;
+  END IF;
+  expired := ARRAY(
     SELECT t.ctid
     FROM "leasehold".tasks t
-    WHERE t.state = 'leased' AND t.lease_expiry < now() AND t.id > recover.above
-    ORDER BY t.id
+    WHERE t.state = 'leased' AND t.lease_expiry < now() AND (t.leased_at, t.id) > (place, after_id)
+    ORDER BY t.leased_at, t.id
     LIMIT recover.most
     FOR UPDATE SKIP LOCKED);
-BEGIN
+  IF after_lease = 0 AND known = '-infinity' THEN
+    PERFORM "leasehold".note_leases(clock_timestamp() - begun);
+  END IF;
   IF cardinality(expired) = 0 THEN
     RETURN;
   END IF;
@@ -599,16 +695,17 @@ BEGIN
     RETURNING t.*
   ), kept AS (
     INSERT INTO "leasehold".finished_tasks (
-      id, version, lease_id, run_at, created_at, updated_at, finished_at, priority, attempts, max_attempts,
-      crash_count, type, state, leased_by, unique_key, payload, progress, last_error)
-    SELECT gone.id, gone.version + 1, gone.lease_id, gone.run_at, gone.created_at, now(), now(),
-           gone.priority, gone.attempts, gone.max_attempts, gone.crash_count + 1, gone.type, 'dead',
+      id, version, lease_id, run_at, leased_at, created_at, updated_at, finished_at, priority, attempts,
+      max_attempts, crash_count, type, state, leased_by, unique_key, payload, progress, last_error)
+    SELECT gone.id, gone.version + 1, gone.lease_id, gone.run_at, gone.leased_at, gone.created_at, now(),
+           now(), gone.priority, gone.attempts, gone.max_attempts, gone.crash_count + 1, gone.type, 'dead',
            gone.leased_by, gone.unique_key, gone.payload, gone.progress,
            'the lease of ' || gone.leased_by || ' expired'
     FROM gone
   )
   SELECT gone.id, gone.type, 'dead', gone.leased_by,
-         (date_part('epoch', now() - gone.lease_expiry) * 1000)::bigint, gone.crash_count + 1
+         (date_part('epoch', now() - gone.lease_expiry) * 1000)::bigint, gone.crash_count + 1,
+         (date_part('epoch', gone.leased_at) * 1000000)::bigint
   FROM gone;
 
   -- The reply needs the worker and the expiry as they were before.
@@ -626,72 +723,153 @@ BEGIN
   FROM lost
   WHERE t.ctid = lost.place
   RETURNING t.id, t.type, t.state, lost.leased_by,
-            (date_part('epoch', now() - lost.lease_expiry) * 1000)::bigint, t.crash_count;
+            (date_part('epoch', now() - lost.lease_expiry) * 1000)::bigint, t.crash_count,
+            (date_part('epoch', t.leased_at) * 1000000)::bigint;
 END
 $$;
 
 -- What each process that looks for tasks does about once a second. It says that it is there; and if no other
--- process has done so within the last second, it recovers one batch of expired leases and adds the partitions
--- of the coming days. Returns the number of processes seen within 90 s, at least once, and with it the tasks
--- that were recovered.
-CREATE FUNCTION "leasehold".look_after(worker text, most integer, max_crashes integer)
+-- process has done so within the last second, it recovers one batch of expired leases, counts the processes
+-- that were there within 90 s, and adds the partitions of the coming days. Returns the number of processes at
+-- least once, and with it the tasks that were recovered.
+CREATE FUNCTION "leasehold".look_after(process text, most integer, max_crashes integer)
 RETURNS TABLE (
   fleet bigint, id bigint, type text, state text, lost_by text, overdue_ms bigint, crashes integer)
 LANGUAGE plpgsql
 AS $$
-DECLARE
-  size bigint;
 BEGIN
-  INSERT INTO "leasehold".fleet AS f (name, seen_at) VALUES (look_after.worker, now())
-  ON CONFLICT (name) DO UPDATE SET seen_at = now() WHERE f.seen_at < now() - interval '5 s';
-  SELECT count(*) INTO size FROM "leasehold".fleet f WHERE f.seen_at > now() - interval '90 s';
-  RETURN QUERY SELECT size, NULL::bigint, NULL, NULL, NULL, NULL::bigint, NULL::integer;
+  INSERT INTO "leasehold".fleet AS f (name, seen_at) VALUES (look_after.process, now())
+  ON CONFLICT (name) DO UPDATE SET seen_at = now() WHERE f.seen_at < now() - interval '15 s';
 
+  SELECT u.fleet INTO look_after.fleet FROM "leasehold".upkeep u;
   PERFORM FROM "leasehold".upkeep u WHERE u.done_at < now() - interval '900 ms' FOR UPDATE SKIP LOCKED;
   IF FOUND THEN
-    UPDATE "leasehold".upkeep SET done_at = now();
+    SELECT count(*) INTO look_after.fleet FROM "leasehold".fleet f WHERE f.seen_at > now() - interval '90 s';
+    UPDATE "leasehold".upkeep SET done_at = now(), fleet = look_after.fleet;
     DELETE FROM "leasehold".fleet f WHERE f.seen_at < now() - interval '10 min';
-    PERFORM "leasehold".add_days(3);
     RETURN QUERY
-    SELECT size, r.id, r.type, r.state, r.worker, r.overdue_ms, r.crashes
-    FROM "leasehold".recover(0, look_after.most, look_after.max_crashes) AS r;
+    SELECT look_after.fleet, r.id, r.type, r.state, r.worker, r.overdue_ms, r.crashes
+    FROM "leasehold".recover(0, 0, look_after.most, look_after.max_crashes) AS r;
+    BEGIN
+      PERFORM "leasehold".add_days(3);
+    EXCEPTION WHEN OTHERS THEN
+      -- Completed tasks go to finished_completed_other meanwhile. That must not keep leases from recovery.
+      RAISE WARNING 'no partitions for the coming days: %', SQLERRM;
+    END;
   END IF;
+  RETURN NEXT;
 END
 $$;
 
--- Counts tasks by type and state, reading at most `at_most` + 1 index entries of each; leased ones are
--- few and counted all. sql/queries/inspect.sql calls it. A function for the same reason as lease(): the
+-- The first pending task of each type and rank, in this order, at the cost of one look into the index for each.
+-- While what an earlier search has noted is good enough, only those types and ranks are looked at.
+CREATE FUNCTION "leasehold".pending_heads() RETURNS SETOF "leasehold".heads
+LANGUAGE plpgsql
+SET plan_cache_mode = force_generic_plan
+SET jit = off
+SET enable_seqscan = off
+SET enable_bitmapscan = off
+SET enable_sort = off
+AS $$
+DECLARE
+  begun timestamptz := clock_timestamp();
+  noted "leasehold".heads;
+  head  "leasehold".heads := ('', 2147483647, '-infinity', 0);
+  heads "leasehold".heads[] := '{}';
+BEGIN
+  IF (SELECT "leasehold".is_good(u.heads_until) FROM "leasehold".upkeep u) THEN
+    FOR noted IN SELECT h.* FROM "leasehold".heads h ORDER BY h.type, h.rank LOOP
+      RETURN QUERY
+      SELECT t.type, -t.priority, t.run_at, t.id
+      FROM "leasehold".tasks t
+      WHERE t.state = 'pending' AND t.type = noted.type AND -t.priority = noted.rank
+        AND (t.run_at, t.id) >= (noted.run_at, noted.id)
+      ORDER BY t.run_at, t.id
+      LIMIT 1;
+    END LOOP;
+    RETURN;
+  END IF;
+  LOOP
+    SELECT t.type, -t.priority, t.run_at, t.id INTO head
+    FROM "leasehold".tasks t
+    WHERE t.state = 'pending' AND (t.type, -t.priority) > (head.type, head.rank)
+    ORDER BY t.type, -t.priority, t.run_at, t.id
+    LIMIT 1;
+    EXIT WHEN NOT FOUND;
+    heads := heads || head;
+    RETURN NEXT head;
+  END LOOP;
+  -- Many types take their time too, without any old entries.
+  PERFORM "leasehold".note_heads(heads, clock_timestamp() - begun - cardinality(heads) * interval '100 us');
+END
+$$;
+
+-- Notes where searches for pending tasks can begin, after one from the beginning that took a time.
+CREATE FUNCTION "leasehold".note_heads(heads "leasehold".heads[], took interval) RETURNS void
+LANGUAGE plpgsql AS $$
+DECLARE
+  until timestamptz := "leasehold".good_until(took);
+BEGIN
+  IF until = '-infinity' THEN
+    RETURN;
+  END IF;
+  -- If somebody else is at it, that is enough.
+  PERFORM FROM "leasehold".upkeep FOR UPDATE SKIP LOCKED;
+  IF FOUND THEN
+    DELETE FROM "leasehold".heads;
+    INSERT INTO "leasehold".heads SELECT h.* FROM unnest(note_heads.heads) AS h;
+    UPDATE "leasehold".upkeep SET heads_until = until;
+  END IF;
+EXCEPTION
+  -- A user who may only read, or a standby.
+  WHEN insufficient_privilege OR read_only_sql_transaction THEN NULL;
+END
+$$;
+
+-- Counts tasks by type and state, reading at most `at_most` + 1 index entries of each type and state; leased
+-- ones are few and counted all. sql/queries/inspect.sql calls it. A function for the same reason as lease(): the
 -- planner would rather read the whole table.
 CREATE FUNCTION "leasehold".count_tasks(at_most bigint)
 RETURNS TABLE (of_type text, in_state text, number bigint)
-LANGUAGE plpgsql STABLE
+LANGUAGE plpgsql
 SET plan_cache_mode = force_generic_plan
+SET jit = off
 SET enable_seqscan = off
 SET enable_bitmapscan = off
-SET jit = off
 AS $$
+DECLARE
+  head "leasehold".heads;
 BEGIN
-  RETURN QUERY
-  -- Types are found by jumping from one to the next in the index.
-  WITH RECURSIVE ready_types (type) AS (
-      (SELECT t.type FROM "leasehold".tasks t WHERE t.state = 'pending' ORDER BY t.type LIMIT 1)
-    UNION ALL
-      SELECT (SELECT t.type FROM "leasehold".tasks t
-              WHERE t.state = 'pending' AND t.type > ready_types.type ORDER BY t.type LIMIT 1)
-      FROM ready_types WHERE ready_types.type IS NOT NULL
-  )
-  SELECT ready_types.type, 'pending', counted.rows
-  FROM ready_types
-  CROSS JOIN LATERAL (
-    SELECT count(*) AS rows
-    FROM (SELECT FROM "leasehold".tasks t WHERE t.state = 'pending' AND t.type = ready_types.type
-          LIMIT count_tasks.at_most + 1) AS counted_rows
-  ) AS counted
-  WHERE ready_types.type IS NOT NULL
-  UNION ALL
-  SELECT t.type, 'leased', count(*)
-  FROM "leasehold".tasks t WHERE t.state = 'leased' GROUP BY t.type;
+  in_state := 'pending';
+  number := 0;
+  FOR head IN SELECT h.* FROM "leasehold".pending_heads() AS h LOOP
+    IF head.type IS DISTINCT FROM of_type THEN
+      IF number > 0 THEN
+        RETURN NEXT;
+      END IF;
+      of_type := head.type;
+      number := 0;
+    END IF;
+    IF number <= at_most THEN
+      number := number + (
+        SELECT count(*)
+        FROM (SELECT FROM "leasehold".tasks t
+              WHERE t.state = 'pending' AND t.type = head.type AND -t.priority = head.rank
+                AND (t.run_at, t.id) >= (head.run_at, head.id)
+              LIMIT at_most + 1 - number) AS counted_rows);
+    END IF;
+  END LOOP;
+  IF number > 0 THEN
+    RETURN NEXT;
+  END IF;
 
+  RETURN QUERY
+  SELECT t.type, 'leased', count(*)
+  FROM "leasehold".tasks t
+  WHERE t.state = 'leased' AND t.leased_at >= (SELECT "leasehold".leases_from())
+  GROUP BY t.type;
+
+  -- Types are found by jumping from one to the next in the index.
   FOREACH in_state IN ARRAY ARRAY['completed', 'dead', 'cancelled'] LOOP
     RETURN QUERY
     WITH RECURSIVE types (type) AS (

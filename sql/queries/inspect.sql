@@ -6,20 +6,21 @@
 -- Reply: the columns in the order of to_stored_task() in lib/src/postgres/rows.cpp. Times are µs since 1970.
 SELECT id, version, lease_id, type, state, priority, payload, progress, result,
        (extract(epoch FROM run_at) * 1000000)::bigint,
-       leased_by, (extract(epoch FROM lease_expiry) * 1000000)::bigint,
+       leased_by, (extract(epoch FROM leased_at) * 1000000)::bigint,
+       (extract(epoch FROM lease_expiry) * 1000000)::bigint,
        attempts, max_attempts, crash_count, unique_key, last_error,
        (extract(epoch FROM created_at) * 1000000)::bigint,
        (extract(epoch FROM updated_at) * 1000000)::bigint,
        (extract(epoch FROM finished_at) * 1000000)::bigint
 FROM (
   SELECT id, version, lease_id, type, state, priority, payload, progress, NULL::json AS result,
-         run_at, leased_by, lease_expiry, attempts, max_attempts, crash_count, unique_key, last_error,
+         run_at, leased_by, leased_at, lease_expiry, attempts, max_attempts, crash_count, unique_key, last_error,
          created_at, updated_at, NULL::timestamptz AS finished_at
   FROM "leasehold".tasks
   WHERE id = $1::bigint
   UNION ALL
   SELECT id, version, lease_id, type, state, priority, payload, progress, result,
-         run_at, leased_by, NULL, attempts, max_attempts, crash_count, unique_key, last_error,
+         run_at, leased_by, leased_at, NULL, attempts, max_attempts, crash_count, unique_key, last_error,
          created_at, updated_at, finished_at
   FROM "leasehold".finished_tasks
   WHERE id = $1::bigint
@@ -34,7 +35,8 @@ FROM (
 -- The parameters are known when the plan is made. A table that cannot have tasks in the state is not read.
 SELECT id, version, lease_id, type, state, priority, payload, progress, result,
        (extract(epoch FROM run_at) * 1000000)::bigint,
-       leased_by, (extract(epoch FROM lease_expiry) * 1000000)::bigint,
+       leased_by, (extract(epoch FROM leased_at) * 1000000)::bigint,
+       (extract(epoch FROM lease_expiry) * 1000000)::bigint,
        attempts, max_attempts, crash_count, unique_key, last_error,
        (extract(epoch FROM created_at) * 1000000)::bigint,
        (extract(epoch FROM updated_at) * 1000000)::bigint,
@@ -42,7 +44,7 @@ SELECT id, version, lease_id, type, state, priority, payload, progress, result,
 FROM (
   (SELECT id, version, lease_id, type, state, priority, CASE WHEN $6::boolean THEN payload END AS payload,
           CASE WHEN $6::boolean THEN progress END AS progress, NULL::json AS result,
-          run_at, leased_by, lease_expiry, attempts, max_attempts, crash_count, unique_key, last_error,
+          run_at, leased_by, leased_at, lease_expiry, attempts, max_attempts, crash_count, unique_key, last_error,
           created_at, updated_at, NULL::timestamptz AS finished_at
    FROM "leasehold".tasks
    WHERE coalesce($2::text IN ('pending', 'leased'), true)
@@ -55,7 +57,7 @@ FROM (
   UNION ALL
   (SELECT id, version, lease_id, type, state, priority, CASE WHEN $6::boolean THEN payload END,
           CASE WHEN $6::boolean THEN progress END, CASE WHEN $6::boolean THEN result END,
-          run_at, leased_by, NULL, attempts, max_attempts, crash_count, unique_key, last_error,
+          run_at, leased_by, leased_at, NULL, attempts, max_attempts, crash_count, unique_key, last_error,
           created_at, updated_at, finished_at
    FROM "leasehold".finished_tasks
    WHERE coalesce($2::text NOT IN ('pending', 'leased'), true)
@@ -81,29 +83,13 @@ ORDER BY of_type, in_state
 -- Reply: ms since the oldest task became due, or null; ms since the oldest expired lease expired, or null;
 -- live rows; dead rows.
 --
--- `heads` jumps from each type and priority to the next in the index tasks_ready. Its cost depends on how many of
--- them are in use, and not on the number of tasks.
-WITH RECURSIVE heads (type, rank, run_at) AS (
-    (SELECT type, -priority, run_at
-     FROM "leasehold".tasks
-     WHERE state = 'pending'
-     ORDER BY type, -priority, run_at, id
-     LIMIT 1)
-  UNION ALL
-    SELECT following.type, following.rank, following.run_at
-    FROM heads
-    CROSS JOIN LATERAL (
-      SELECT t.type, -t.priority AS rank, t.run_at
-      FROM "leasehold".tasks t
-      WHERE t.state = 'pending' AND (t.type, -t.priority) > (heads.type, heads.rank)
-      ORDER BY t.type, -t.priority, t.run_at, t.id
-      LIMIT 1
-    ) AS following
-)
+-- The functions pending_heads() and leases_from() are in migration 1. The cost depends on how many types and priorities are in
+-- use, and on the number of leased tasks.
 SELECT (SELECT (extract(epoch FROM now() - min(run_at)) * 1000)::bigint
-        FROM heads WHERE run_at <= now()),
+        FROM "leasehold".pending_heads() WHERE run_at <= now()),
        (SELECT (extract(epoch FROM now() - min(lease_expiry)) * 1000)::bigint
-        FROM "leasehold".tasks WHERE state = 'leased' AND lease_expiry < now()),
+        FROM "leasehold".tasks
+        WHERE state = 'leased' AND leased_at >= (SELECT "leasehold".leases_from()) AND lease_expiry < now()),
        pg_stat_get_live_tuples('"leasehold".tasks'::regclass),
        pg_stat_get_dead_tuples('"leasehold".tasks'::regclass)
 

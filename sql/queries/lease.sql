@@ -24,7 +24,7 @@ RETURNING type
 
 -- name: look_after
 -- What each process that looks for tasks does about once a second (function look_after() in migration 1).
---   $1 worker   $2 limit   $3 number of crashes after which a task is dead
+--   $1 the process   $2 limit   $3 number of crashes after which a task is dead
 -- Reply: at least one row: processes that look for tasks; and the columns of recover, or nulls.
 SELECT fleet, id, type, state, lost_by, overdue_ms, crashes
 FROM "leasehold".look_after($1::text, $2::integer, $3::integer)

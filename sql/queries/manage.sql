@@ -31,10 +31,10 @@ WITH gone AS (
   DELETE FROM "leasehold".tasks WHERE id = $1::bigint RETURNING *
 ), cancelled AS (
   INSERT INTO "leasehold".finished_tasks (
-    id, version, lease_id, run_at, created_at, updated_at, finished_at, priority, attempts, max_attempts,
-    crash_count, type, state, leased_by, unique_key, payload, progress, last_error)
-  SELECT id, version + 1, lease_id, run_at, created_at, now(), now(), priority, attempts, max_attempts,
-         crash_count, type, 'cancelled', leased_by, unique_key, payload, progress, last_error
+    id, version, lease_id, run_at, leased_at, created_at, updated_at, finished_at, priority, attempts,
+    max_attempts, crash_count, type, state, leased_by, unique_key, payload, progress, last_error)
+  SELECT id, version + 1, lease_id, run_at, leased_at, created_at, now(), now(), priority, attempts,
+         max_attempts, crash_count, type, 'cancelled', leased_by, unique_key, payload, progress, last_error
   FROM gone
 )
 SELECT (SELECT state FROM gone),
@@ -51,10 +51,10 @@ WITH gone AS (
   RETURNING *
 ), revived AS (
   INSERT INTO "leasehold".tasks (
-    id, version, lease_id, created_at, priority, max_attempts, type, unique_key, payload, progress,
+    id, version, lease_id, leased_at, created_at, priority, max_attempts, type, unique_key, payload, progress,
     last_error)
-  SELECT id, version + 1, lease_id, created_at, priority, max_attempts, type, unique_key, payload, progress,
-         last_error
+  SELECT id, version + 1, lease_id, leased_at, created_at, priority, max_attempts, type, unique_key, payload,
+         progress, last_error
   FROM gone
   RETURNING type
 )

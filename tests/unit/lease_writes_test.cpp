@@ -109,7 +109,7 @@ class PlannedStore : public TaskStore {
   Update update(TaskId, TaskVersion, const TaskChanges&) override { unexpected(); }
   CancelOutcome cancel(TaskId) override { unexpected(); }
   RetryOutcome retry(TaskId) override { unexpected(); }
-  std::vector<RecoveredTask> recover(TaskId, const RecoveryOptions&) override { unexpected(); }
+  Recovered recover(const ExpiredLease&, const RecoveryOptions&) override { unexpected(); }
   Upkeep look_after(std::string_view, const RecoveryOptions&) override { unexpected(); }
   Removed remove_finished(TaskState, std::chrono::milliseconds, std::size_t) override {
     unexpected();

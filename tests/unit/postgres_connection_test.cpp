@@ -4,6 +4,7 @@
 #include <sys/socket.h>
 
 #include <array>
+#include <cstdlib>
 #include <optional>
 #include <stdexcept>
 #include <string>
@@ -55,6 +56,23 @@ TEST(PostgresUriTest, OfSeveralHostsThePrimaryIsWanted) {
   EXPECT_TRUE(has(parsed("postgresql://a,b/d?target_session_attrs=any").hosts[0].conninfo,
                   "target_session_attrs='any'"));
   EXPECT_TRUE(has(parsed("host=a,b port=7 dbname=d").hosts[1].conninfo, "port='7'"));
+}
+
+TEST(PostgresUriTest, HostsOfTheEnvironmentAreTreatedLikeThoseOfTheUri) {
+  ASSERT_EQ(::getenv("PGHOST"), nullptr);
+  ::setenv("PGHOST", "a,b", 1);
+  ::setenv("PGPORT", "7", 1);
+  const auto listed = parsed("postgresql:///tasks");
+  const auto own = parsed("postgresql://c/tasks");
+  ::unsetenv("PGHOST");
+  ::unsetenv("PGPORT");
+  ASSERT_EQ(listed.hosts.size(), 2U);
+  EXPECT_EQ(listed.hosts[1].name, "b");
+  for (const auto* part : {"target_session_attrs='read-write'", "port='7'"}) {
+    EXPECT_TRUE(has(listed.hosts[1].conninfo, part)) << listed.hosts[1].conninfo;
+  }
+  EXPECT_EQ(own.hosts.size(), 1U);
+  EXPECT_FALSE(has(own.hosts[0].conninfo, "target_session_attrs"));
 }
 
 TEST(PostgresUriTest, ListsOfDifferentLengthsAreRefused) {

@@ -79,7 +79,7 @@ class SilentStore : public TaskStore {
   Update update(TaskId, TaskVersion, const TaskChanges&) override { fail_call(); }
   CancelOutcome cancel(TaskId) override { fail_call(); }
   RetryOutcome retry(TaskId) override { fail_call(); }
-  std::vector<RecoveredTask> recover(TaskId, const RecoveryOptions&) override { fail_call(); }
+  Recovered recover(const ExpiredLease&, const RecoveryOptions&) override { fail_call(); }
   Upkeep look_after(std::string_view, const RecoveryOptions&) override { return {}; }
   Removed remove_finished(TaskState, std::chrono::milliseconds, std::size_t) override {
     fail_call();

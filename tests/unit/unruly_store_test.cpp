@@ -161,7 +161,7 @@ class UnrulyStore : public TaskStore {
   Update update(TaskId, TaskVersion, const TaskChanges&) override { return {}; }
   CancelOutcome cancel(TaskId) override { return {}; }
   RetryOutcome retry(TaskId) override { return {}; }
-  std::vector<RecoveredTask> recover(TaskId, const RecoveryOptions&) override { return {}; }
+  Recovered recover(const ExpiredLease&, const RecoveryOptions&) override { return {}; }
   Removed remove_finished(TaskState, std::chrono::milliseconds, std::size_t) override { return {}; }
 
  private:

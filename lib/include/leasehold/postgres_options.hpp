@@ -25,6 +25,10 @@ struct PostgresOptions {
   /// time-out more, but at least 100 ms and at most 1 s. Default 30 s.
   std::chrono::milliseconds command_timeout{30'000};
 
+  /// A connection that was not used for this long is closed, 1 ms to 24 h. A process that had much
+  /// to do then keeps only as many as it needs. Default 1 min.
+  std::chrono::milliseconds idle_timeout{60'000};
+
   /// The schema that contains the tables: a letter or _, followed by letters, digits or _, at most
   /// 63 characters. Default "leasehold".
   std::string schema = "leasehold";

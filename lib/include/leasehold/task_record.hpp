@@ -84,6 +84,8 @@ struct TaskRecord {
   std::chrono::system_clock::time_point run_at;
   /// The worker that holds the lease, or held it when the task ended. Otherwise empty.
   std::string leased_by;
+  /// When its last lease began, also if that has ended.
+  std::optional<std::chrono::system_clock::time_point> leased_at;
   /// Set while the task is leased.
   std::optional<std::chrono::system_clock::time_point> lease_expiry;
   int attempts = 0;  ///< attempts begun, including the present one

@@ -48,12 +48,14 @@ void CancelRequest::send() noexcept {
     if (state_->under_way) return;
     state_->under_way = true;
   }
+  // The application's handlers are not for this thread, which inherits the mask, and libpq would let
+  // SIGPIPE through.
+  sigset_t all;
+  sigset_t before;
+  ::sigfillset(&all);
+  ::pthread_sigmask(SIG_BLOCK, &all, &before);
   try {
     std::thread([state = state_] {
-      // The application's handlers are not for this thread, and libpq would let SIGPIPE through.
-      sigset_t all;
-      ::sigfillset(&all);
-      ::pthread_sigmask(SIG_BLOCK, &all, nullptr);
       std::array<char, 256> message{};
       // Why it failed does not matter: the caller shuts the connection if no answer comes.
       PQcancel(state->cancel, message.data(), int(message.size()));
@@ -62,6 +64,7 @@ void CancelRequest::send() noexcept {
   } catch (const std::exception&) {
     state_->finished();  // no thread could be started
   }
+  ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
 }
 
 bool CancelRequest::wait_until_done(std::chrono::milliseconds longest) const {

@@ -91,7 +91,7 @@ std::unique_ptr<Connection> ConnectionPool::take(Clock::time_point deadline) {
     }
     ++taken_;
     if (!idle_.empty()) {
-      connection = std::move(idle_.back());
+      connection = std::move(idle_.back().connection);
       idle_.pop_back();
     }
   }
@@ -123,7 +123,7 @@ void ConnectionPool::give_back(std::unique_ptr<Connection> connection) noexcept 
   if (!connection->usable()) connection.reset();
   const ThreadLock lock(mutex_);
   --taken_;
-  if (connection) idle_.push_back(std::move(connection));
+  if (connection) idle_.push_back({std::move(connection), Clock::now()});
   freed_.notify_one();
 }
 
@@ -135,8 +135,18 @@ void ConnectionPool::close_idle(std::size_t host) noexcept {
     const ThreadLock lock(mutex_);
     host_ = (host + 1) % uri_.hosts.size();
     if (idle_.empty()) return;
-    idle = std::move(idle_.back());
+    idle = std::move(idle_.back().connection);
     idle_.pop_back();
+  }
+}
+
+void ConnectionPool::close_unused() noexcept {
+  for (;;) {
+    std::unique_ptr<Connection> unused;  // closed outside the lock
+    const ThreadLock lock(mutex_);
+    if (idle_.empty() || Clock::now() < idle_.front().since + options_.idle_timeout) return;
+    unused = std::move(idle_.front().connection);
+    idle_.erase(idle_.begin());
   }
 }
 
@@ -173,20 +183,35 @@ std::unique_ptr<Connection> ConnectionPool::connect() {
 }
 
 /// Ends statements that take too long, because libpq itself would wait forever. Looks about eight
-/// times within a time-out while there are calls, and sleeps while there are none.
+/// times within a time-out while there are calls, and sleeps while there are none. Also closes
+/// connections that are not needed any more.
 void ConnectionPool::watch(const std::stop_token& stop) {
   const auto tick = std::clamp(options_.command_timeout / 8, milliseconds{5}, milliseconds{250});
-  ThreadLock lock(mutex_);
   while (!stop.stop_requested()) {
-    if (!called_ && busy_.empty()) {
-      watchdog_sleeps_ = true;
-      wake_watchdog_.wait(lock, stop, [this]() LEASEHOLD_REQUIRES(mutex_) { return called_; });
-      watchdog_sleeps_ = false;
+    {
+      ThreadLock lock(mutex_);
+      wait_for_work(lock, stop);
+      if (called_ || !busy_.empty()) {
+        called_ = false;
+        wake_watchdog_.wait_for(lock, stop, tick, [] { return false; });
+        enforce_deadlines(Clock::now());
+      }
     }
-    called_ = false;
-    wake_watchdog_.wait_for(lock, stop, tick, [] { return false; });
-    enforce_deadlines(Clock::now());
+    close_unused();
   }
+}
+
+/// Returns at once if there is a call, and otherwise with the next one or when a connection has
+/// been idle for long enough.
+void ConnectionPool::wait_for_work(ThreadLock& lock, const std::stop_token& stop) {
+  const auto has_work = [this]() LEASEHOLD_REQUIRES(mutex_) { return called_ || !busy_.empty(); };
+  watchdog_sleeps_ = true;
+  if (idle_.empty()) {
+    wake_watchdog_.wait(lock, stop, has_work);
+  } else {
+    wake_watchdog_.wait_until(lock, stop, idle_.front().since + options_.idle_timeout, has_work);
+  }
+  watchdog_sleeps_ = false;
 }
 
 /// A statement is first cancelled, so that it does not go on for nobody. The connection is broken

@@ -45,13 +45,19 @@ class ConnectionPool {
     Clock::time_point deadline;
     std::optional<Clock::time_point> give_up = std::nullopt;  ///< set once it was cancelled
   };
+  struct Idle {
+    std::unique_ptr<Connection> connection;
+    Clock::time_point since;
+  };
   class Loan;
 
   std::unique_ptr<Connection> take(Clock::time_point deadline);
   void give_back(std::unique_ptr<Connection> connection) noexcept;
   void close_idle(std::size_t host) noexcept;
+  void close_unused() noexcept;
   std::unique_ptr<Connection> connect();
   void watch(const std::stop_token& stop);
+  void wait_for_work(ThreadLock& lock, const std::stop_token& stop) LEASEHOLD_REQUIRES(mutex_);
   void enforce_deadlines(Clock::time_point now) LEASEHOLD_REQUIRES(mutex_);
 
   const PostgresUri uri_;
@@ -63,7 +69,7 @@ class ConnectionPool {
   StoppableCondition freed_;
   StoppableCondition wake_watchdog_;
   // The one that was used last is used next.
-  std::vector<std::unique_ptr<Connection>> idle_ LEASEHOLD_GUARDED_BY(mutex_);
+  std::vector<Idle> idle_ LEASEHOLD_GUARDED_BY(mutex_);
   std::vector<Busy> busy_ LEASEHOLD_GUARDED_BY(mutex_);
   std::size_t taken_ LEASEHOLD_GUARDED_BY(mutex_) = 0;  // connections in use or being made
   // The host of the URI that accepted a connection last.

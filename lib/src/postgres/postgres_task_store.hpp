@@ -60,8 +60,8 @@ class PostgresTaskStore : public TaskStore {
   std::vector<FailOutcome> fail(std::span<const FailedTask> tasks) override;
 
   // recover.cpp
-  std::vector<RecoveredTask> recover(TaskId after, const RecoveryOptions& options) override;
-  Upkeep look_after(std::string_view worker, const RecoveryOptions& options) override;
+  Recovered recover(const ExpiredLease& after, const RecoveryOptions& options) override;
+  Upkeep look_after(std::string_view process, const RecoveryOptions& options) override;
 
   // inspect.cpp
   std::optional<StoredTask> get(TaskId id) override;

@@ -26,6 +26,21 @@ struct FreeOptions {
   void operator()(PQconninfoOption* options) const { PQconninfoFree(options); }
 };
 
+/// The hosts that the environment or a service file gives to a URI without any, so that we can go
+/// through a list of them as well.
+void add_default_hosts(Options& given) {
+  if (given.count("host") + given.count("hostaddr") + given.count("service") != 0) return;
+  const std::unique_ptr<PQconninfoOption, FreeOptions> defaults(PQconndefaults());
+  if (!defaults) return;
+  for (const auto* option = defaults.get(); option->keyword != nullptr; ++option) {
+    const std::string key = option->keyword;
+    const std::string value = option->val == nullptr ? "" : option->val;
+    const bool is_host = key == "host" || key == "hostaddr" || key == "port";
+    const bool is_choice = key == "target_session_attrs" && value != "any";  // libpq's own default
+    if (!value.empty() && (is_host || is_choice)) given.emplace(key, value);
+  }
+}
+
 /// The options that libpq finds in a URI. Its error messages are not passed on, because they may
 /// quote the URI and with it a password.
 Options parse_options(const std::string& uri) {
@@ -147,6 +162,7 @@ PostgresUri parse_uri(std::string_view uri, milliseconds connect_timeout) {
     throw InvalidArgument("the PostgreSQL URI contains a NUL byte");
   }
   auto given = parse_options(std::string(uri));
+  add_default_hosts(given);
   for (const auto& [key, value] : defaults) given.emplace(key, value);
   given["client_encoding"] = "UTF8";  // all texts of ours are
 
@@ -183,6 +199,8 @@ void check_postgres_options(const PostgresOptions& options) {
                             std::chrono::hours{1});
   check_range<milliseconds>("command_timeout", options.command_timeout, milliseconds{1},
                             std::chrono::hours{1});
+  check_range<milliseconds>("idle_timeout", options.idle_timeout, milliseconds{1},
+                            std::chrono::hours{24});
 }
 
 }  // namespace leasehold::inline v0::postgres

@@ -5,26 +5,28 @@
 
 namespace leasehold::inline v0::postgres {
 
-std::vector<RecoveredTask> PostgresTaskStore::recover(TaskId after,
-                                                      const RecoveryOptions& options) {
+Recovered PostgresTaskStore::recover(const ExpiredLease& after, const RecoveryOptions& options) {
   // For a daemon that runs without workers. They do it in look_after().
   if (next_days_.is_over()) pool_.run(statements_.add_days, {});
   Params params;
-  params.add(after.value)
+  params.add(after.leased_at_us)
+      .add(after.id.value)
       .add(static_cast<std::int64_t>(options.batch))
       .add(static_cast<std::int64_t>(options.max_crashes));
-  std::vector<RecoveredTask> tasks;
+  Recovered recovered;
+  auto& tasks = recovered.tasks;
   for (const auto& row : pool_.run(statements_.recover, params)) {
     tasks.push_back(to_recovered(row));
+    recovered.last = std::max(recovered.last, to_expired(row));
     leasing_.forget(tasks.back().type);
   }
   std::sort(tasks.begin(), tasks.end(), [](const auto& a, const auto& b) { return a.id < b.id; });
-  return tasks;
+  return recovered;
 }
 
-Upkeep PostgresTaskStore::look_after(std::string_view worker, const RecoveryOptions& options) {
+Upkeep PostgresTaskStore::look_after(std::string_view process, const RecoveryOptions& options) {
   Params params;
-  params.add(worker)
+  params.add(process)
       .add(static_cast<std::int64_t>(options.batch))
       .add(static_cast<std::int64_t>(options.max_crashes));
   Upkeep done;

@@ -95,6 +95,7 @@ StoredTask to_stored_task(const pqxx::row& row) {
       .result = f.optional_text(),
       .run_at = f.time(),
       .leased_by = f.text(),
+      .leased_at = f.optional_time(),
       .lease_expiry = f.optional_time(),
       .attempts = f.small_number(),
       .max_attempts = f.small_number(),
@@ -106,6 +107,11 @@ StoredTask to_stored_task(const pqxx::row& row) {
       .finished_at = f.optional_time(),
   };
   return {std::move(record), lease};
+}
+
+ExpiredLease to_expired(const pqxx::row& row) {
+  const auto last = row.size() - 1;
+  return {.leased_at_us = row[last].as<std::int64_t>(), .id = to_id(row)};
 }
 
 RecoveredTask to_recovered(const pqxx::row& row, int first_column) {

@@ -17,6 +17,7 @@ bool was_cut_short(const pqxx::row& row);
 StoredTask to_stored_task(const pqxx::row& row);  ///< get, list
 /// recover; and look_after, whose columns follow another
 RecoveredTask to_recovered(const pqxx::row& row, int first_column = 0);
+ExpiredLease to_expired(const pqxx::row& row);            ///< recover
 QueueHealth to_health(const pqxx::row& row);              ///< health
 SnapshotHolder to_snapshot_holder(const pqxx::row& row);  ///< oldest_snapshot
 TaskId to_id(const pqxx::row& row);

@@ -1,8 +1,8 @@
 #include "tasks/task_store.hpp"
 
-#include <stdexcept>
 #include <string>
 
+#include "leasehold/errors.hpp"
 #include "leasehold/task_queue.hpp"
 #include "leasehold/worker_observer.hpp"
 
@@ -29,7 +29,9 @@ TaskState to_state(std::string_view name) {
                                 TaskState::dead, TaskState::cancelled}) {
     if (name == to_string(state)) return state;
   }
-  throw std::logic_error("unknown task state " + std::string(name));
+  throw ServerRefused(ServerRefused::Reason::newer_schema,
+                      "a task is in a state that this version of Leasehold does not know: " +
+                          std::string(name));
 }
 
 const char* to_string(LeaseWrite write) noexcept {

@@ -24,6 +24,8 @@ QueueCore::QueueCore(std::unique_ptr<TaskStore> its_store, TaskQueueOptions its_
 
 std::vector<TaskLease> QueueCore::lease(LeaseRequest request) {
   if (request.worker.empty()) request.worker = runner.str();
+  check_lease_request(request);
+  look_after();  // first, so that this lease finds what it takes back
   auto [tasks, valid_until] = lease_tasks(request, request.limit);
   std::vector<TaskLease> leases;
   leases.reserve(tasks.size());
@@ -35,31 +37,26 @@ std::vector<TaskLease> QueueCore::lease(LeaseRequest request) {
 }
 
 QueueCore::Leased QueueCore::lease_tasks(const LeaseRequest& request, std::size_t starts) {
-  check_lease_request(request);
   const auto sent = BootClock::now();  // before the call: latency must shorten trust
   Leased leased{store->lease(request, LeaseId{random_number()}, starts),
                 trusted_until(sent, request.duration)};
   telemetry.lease_time.add(
       std::chrono::duration_cast<std::chrono::microseconds>(BootClock::now() - sent));
-  if (look_after(request.worker) > 0 && leased.tasks.empty()) {
-    leased.tasks = store->lease(request, LeaseId{random_number()}, starts);
-  }
   telemetry.leased.add(leased.tasks.size());
   if (leased.tasks.empty()) telemetry.empty_leases.add();
   return leased;
 }
 
-std::size_t QueueCore::look_after(const std::string& worker) noexcept {
+std::size_t QueueCore::look_after() noexcept {
   if (!options.recovery || !upkeep_.is_due(BootClock::now())) return 0;
   try {
-    const Upkeep done = store->look_after(worker, *options.recovery);
+    const Upkeep done = store->look_after(runner.str(), *options.recovery);
     upkeep_.learn(done.fleet);
     note_recovered(done.recovered);
     return done.recovered.size();
   } catch (const std::exception& error) {
-    // The tasks that were leased must not be lost for this. If the trouble lasts, the next lease
-    // reports it.
-    log_info(*logger, "task upkeep failed", {{"worker", worker}, {"error", error.what()}});
+    // Not the caller's trouble, unless it lasts: then the next lease reports it.
+    log_info(*logger, "task upkeep failed", {{"error", error.what()}});
     return 0;
   }
 }

@@ -44,13 +44,16 @@ class QueueCore : public std::enable_shared_from_this<QueueCore> {
 
   std::vector<TaskLease> lease(LeaseRequest request);
 
-  /// The same without handles, for a worker.
+  /// The same without handles and without upkeep, for a worker, which has checked the request.
   struct Leased {
     std::vector<LeasedTask> tasks;
     BootClock::time_point valid_until;
   };
   /// `starts`: how many of the tasks will be started at once.
   Leased lease_tasks(const LeaseRequest& request, std::size_t starts);
+
+  /// Does this process's share of the upkeep if it is time. Returns how many tasks were recovered.
+  std::size_t look_after() noexcept;
 
   /// How many processes look for tasks in this queue, as far as is known.
   std::size_t fleet() const noexcept { return upkeep_.fleet(); }
@@ -77,9 +80,6 @@ class QueueCore : public std::enable_shared_from_this<QueueCore> {
   void note_recovered(const std::vector<RecoveredTask>& tasks);
 
  private:
-  /// Does this process's share of the upkeep if it is time. Returns how many tasks were recovered.
-  std::size_t look_after(const std::string& worker) noexcept;
-
   FleetUpkeep upkeep_;
 };
 

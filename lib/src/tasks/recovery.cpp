@@ -1,6 +1,7 @@
 #include "leasehold/recovery.hpp"
 
 #include <iterator>
+#include <utility>
 
 #include "leasehold/task_queue.hpp"
 #include "tasks/queue_core.hpp"
@@ -26,10 +27,11 @@ RecoveryReport Recovery::run_once() {
 
 void Recovery::recover_in_batches(
     const std::function<void(const RecoveryReport& batch)>& on_batch) {
-  TaskId after{0};
+  ExpiredLease after;
   RecoveryReport batch;
   do {
-    batch = {.tasks = core_->store->recover(after, options_), .batches = 1};
+    Recovered recovered = core_->store->recover(after, options_);
+    batch = {.tasks = std::move(recovered.tasks), .batches = 1};
     if (batch.tasks.empty()) return;
     for (const RecoveredTask& task : batch.tasks) {
       ++(task.state == TaskState::dead ? batch.dead : batch.requeued);
@@ -38,7 +40,7 @@ void Recovery::recover_in_batches(
     on_batch(batch);
     // Onwards from the last one, so that leases which could not be taken back do not block the
     // rest.
-    after = batch.tasks.back().id;
+    after = recovered.last;
   } while (batch.tasks.size() == options_.batch);
 }
 

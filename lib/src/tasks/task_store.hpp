@@ -102,6 +102,19 @@ struct Upkeep {
   std::size_t fleet = 1;  ///< processes that have looked for tasks lately, as far as known
 };
 
+/// Where among the expired leases a search was. Leases are taken back in this order.
+struct ExpiredLease {
+  std::int64_t leased_at_us = 0;  ///< when it began; unused by stores that go by the id alone
+  TaskId id;
+
+  friend auto operator<=>(const ExpiredLease&, const ExpiredLease&) = default;
+};
+
+struct Recovered {
+  std::vector<RecoveredTask> tasks;  ///< in order of id
+  ExpiredLease last;                 ///< of these, in the order in which they were taken back
+};
+
 struct Removed {
   std::uint64_t tasks = 0;
   bool more = false;  ///< there may be more to remove
@@ -175,13 +188,14 @@ class TaskStore {
   virtual CancelOutcome cancel(TaskId id) = 0;
   virtual RetryOutcome retry(TaskId id) = 0;
 
-  /// Takes back one batch of expired leases of tasks with ids above `after`, in order of id.
-  virtual std::vector<RecoveredTask> recover(TaskId after, const RecoveryOptions& options) = 0;
+  /// Takes back one batch of expired leases, of those after `after`.
+  virtual Recovered recover(const ExpiredLease& after, const RecoveryOptions& options) = 0;
 
   /// What each process that looks for tasks does about once a second for all: it says that it is
   /// there, and if no other process has done so within the last second, it takes back one batch of
   /// expired leases and makes room for the finished tasks of the coming days.
-  virtual Upkeep look_after(std::string_view worker, const RecoveryOptions& options) = 0;
+  /// `process` names the caller.
+  virtual Upkeep look_after(std::string_view process, const RecoveryOptions& options) = 0;
 
   /// Deletes one chunk of the tasks that ended in this state at least `age` ago.
   virtual Removed remove_finished(TaskState state, std::chrono::milliseconds age,

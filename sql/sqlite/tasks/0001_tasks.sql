@@ -12,6 +12,7 @@ CREATE TABLE task_queue (
   version        INTEGER NOT NULL DEFAULT 0,   -- grows by 1 with every change of state
   lease_id       INTEGER NOT NULL DEFAULT 0,   -- of the last lease, also after it has ended
   run_at         INTEGER NOT NULL,
+  leased_at      INTEGER,                      -- when its last lease began, also after that has ended
   lease_deadline INTEGER,
   lease_expiry   INTEGER,                      -- the same by the wall clock, to be shown
   created_at     INTEGER NOT NULL,

@@ -4,8 +4,8 @@
 -- One task.
 --   ?1 id
 -- Reply: the columns in the order of to_task_record() in lib/src/sqlite/tasks/inspect.cpp; lease_id.
-SELECT id, version, type, state, priority, run_at, leased_by, lease_expiry, attempts, max_attempts, crash_count,
-       unique_key, last_error, created_at, updated_at, finished_at, payload, progress, result, lease_id
+SELECT id, version, type, state, priority, run_at, leased_by, leased_at, lease_expiry, attempts, max_attempts,
+       crash_count, unique_key, last_error, created_at, updated_at, finished_at, payload, progress, result, lease_id
 FROM task_queue
 WHERE id = ?1
 
@@ -14,8 +14,8 @@ WHERE id = ?1
 --   ?1 type or null   ?2 worker or null   ?3 only ids above this one   ?4 limit
 --   ?5 whether with payload, progress and result, which are not read otherwise
 -- Reply: as for get, without lease_id.
-SELECT id, version, type, state, priority, run_at, leased_by, lease_expiry, attempts, max_attempts, crash_count,
-       unique_key, last_error, created_at, updated_at, finished_at,
+SELECT id, version, type, state, priority, run_at, leased_by, leased_at, lease_expiry, attempts, max_attempts,
+       crash_count, unique_key, last_error, created_at, updated_at, finished_at,
        CASE WHEN ?5 THEN payload ELSE '' END, CASE WHEN ?5 THEN progress END, CASE WHEN ?5 THEN result END
 FROM task_queue
 WHERE id > ?3 AND (?1 IS NULL OR type = ?1) AND (?2 IS NULL OR leased_by = ?2)
@@ -25,8 +25,8 @@ LIMIT ?4
 -- name: list_pending
 -- The same for pending tasks. Its cost depends on how many tasks are pending, but not on how many others there are.
 -- Those of the page are found by the entries of the index alone.
-SELECT id, version, type, state, priority, run_at, leased_by, lease_expiry, attempts, max_attempts, crash_count,
-       unique_key, last_error, created_at, updated_at, finished_at,
+SELECT id, version, type, state, priority, run_at, leased_by, leased_at, lease_expiry, attempts, max_attempts,
+       crash_count, unique_key, last_error, created_at, updated_at, finished_at,
        CASE WHEN ?5 THEN payload ELSE '' END, CASE WHEN ?5 THEN progress END, CASE WHEN ?5 THEN result END
 FROM task_queue
 WHERE id IN (SELECT id FROM task_queue INDEXED BY task_ready
@@ -37,8 +37,8 @@ ORDER BY id
 
 -- name: list_leased
 -- The same for leased tasks.
-SELECT id, version, type, state, priority, run_at, leased_by, lease_expiry, attempts, max_attempts, crash_count,
-       unique_key, last_error, created_at, updated_at, finished_at,
+SELECT id, version, type, state, priority, run_at, leased_by, leased_at, lease_expiry, attempts, max_attempts,
+       crash_count, unique_key, last_error, created_at, updated_at, finished_at,
        CASE WHEN ?5 THEN payload ELSE '' END, CASE WHEN ?5 THEN progress END, CASE WHEN ?5 THEN result END
 FROM task_queue
 WHERE id IN (SELECT id FROM task_queue INDEXED BY task_leased
@@ -50,8 +50,8 @@ ORDER BY id
 -- name: list_finished
 -- The same for tasks that are completed, dead or cancelled.
 --   ?6 state
-SELECT id, version, type, state, priority, run_at, leased_by, lease_expiry, attempts, max_attempts, crash_count,
-       unique_key, last_error, created_at, updated_at, finished_at,
+SELECT id, version, type, state, priority, run_at, leased_by, leased_at, lease_expiry, attempts, max_attempts,
+       crash_count, unique_key, last_error, created_at, updated_at, finished_at,
        CASE WHEN ?5 THEN payload ELSE '' END, CASE WHEN ?5 THEN progress END, CASE WHEN ?5 THEN result END
 FROM task_queue
 WHERE id IN (SELECT id FROM task_queue INDEXED BY task_finished

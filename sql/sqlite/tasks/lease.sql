@@ -16,7 +16,7 @@ ORDER BY priority DESC, run_at, id
 -- Without RETURNING, which costs twice as much as all the rest: the values are known from due.
 UPDATE task_queue
 SET state = 'leased', version = version + 1, attempts = attempts + 1, leased_by = ?2,
-    lease_deadline = ?3, lease_expiry = ?4, updated_at = ?5, lease_id = ?6, started = max(?7, suspect)
+    lease_deadline = ?3, lease_expiry = ?4, updated_at = ?5, leased_at = ?5, lease_id = ?6, started = max(?7, suspect)
 WHERE id = ?1
 
 -- name: lease_level
@@ -26,7 +26,7 @@ WHERE id = ?1
 --   ?8 lease id   ?9 whether as started
 UPDATE task_queue
 SET state = 'leased', version = version + 1, attempts = attempts + 1, leased_by = ?4,
-    lease_deadline = ?5, lease_expiry = ?6, updated_at = ?7, lease_id = ?8, started = max(?9, suspect)
+    lease_deadline = ?5, lease_expiry = ?6, updated_at = ?7, leased_at = ?7, lease_id = ?8, started = max(?9, suspect)
 WHERE id IN (SELECT id FROM task_queue INDEXED BY task_ready
              WHERE state = 'pending' AND type = ?1 AND priority = ?2
              ORDER BY run_at, id LIMIT ?3)

@@ -93,6 +93,27 @@ TEST_F(TaskTimeoutTest, ALockedTableCostsNoMoreBackendsThanThePoolHas) {
   EXPECT_EQ(queue.lease({.types = {"t"}}).size(), 1U) << "no cancellation is left over";
 }
 
+// What a busy hour needed is not kept for ever.
+TEST_F(TaskTimeoutTest, UnusedConnectionsAreClosed) {
+  TaskQueue queue{uri(), {.postgres = {.connections = 3, .idle_timeout = 300ms}}};
+  queue.enqueue({.type = "t"});
+  {
+    pqxx::connection other{server.uri()};
+    pqxx::work lock{other};
+    lock.exec("LOCK TABLE leasehold.tasks IN ACCESS EXCLUSIVE MODE");
+    std::vector<std::jthread> callers;
+    for (int i = 0; i < 3; ++i) callers.emplace_back([&] { EXPECT_TRUE(queue.get(TaskId{1})); });
+    EXPECT_TRUE(eventually([&] { return count(our_backends()) == 3; }));
+    lock.commit();
+  }
+  EXPECT_TRUE(eventually([&] {
+    queue.get(TaskId{1});
+    return count(our_backends()) == 1;
+  })) << "one is enough for what is left to do";
+  EXPECT_TRUE(eventually([&] { return count(our_backends()) == 0; }));
+  EXPECT_TRUE(queue.get(TaskId{1})) << "it connects again";
+}
+
 TEST_F(TaskTimeoutTest, ACancellationHitsNoOtherStatement) {
   TaskQueue queue{uri(), {.postgres = {.connections = 1, .command_timeout = 100ms}}};
   const TaskId id = queue.enqueue({.type = "t"}).id;

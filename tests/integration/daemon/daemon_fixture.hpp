@@ -44,8 +44,8 @@ class DaemonFixture : public OnEveryTaskStore {
     if (in_postgres()) {
       sql(up_to(number) +
           "INSERT INTO leasehold.tasks (type, payload, state, version, attempts, started, "
-          "                             leased_by, lease_expiry) "
-          "SELECT 't', '{}', 'leased', 1, 1, true, 'crashed', now() + interval '" +
+          "                             leased_by, leased_at, lease_expiry) "
+          "SELECT 't', '{}', 'leased', 1, 1, true, 'crashed', now(), now() + interval '" +
           std::to_string(ends_after.count()) + " ms' FROM numbers");
       return;
     }

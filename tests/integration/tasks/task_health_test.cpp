@@ -73,9 +73,9 @@ TEST_P(TaskHealthTest, TheOldestReadyTaskOfAllTypesAndPrioritiesIsFound) {
 TEST_P(TaskHealthTest, TheOldestExpiredLeaseIsFound) {
   const auto leased = [](const std::string& type, long ago) {
     const auto deadline = sqlite::since_boot() - std::chrono::seconds{ago};
-    insert(in_postgres() ? "type, run_at, state, leased_by, lease_expiry"
-                         : "type, run_at, state, leased_by, lease_deadline",
-           "'" + type + "', " + seconds_ago(0) + ", 'leased', 'w', " +
+    insert(in_postgres() ? "type, run_at, leased_at, state, leased_by, lease_expiry"
+                         : "type, run_at, leased_at, state, leased_by, lease_deadline",
+           "'" + type + "', " + seconds_ago(0) + ", " + seconds_ago(3'600) + ", 'leased', 'w', " +
                (in_postgres() ? seconds_ago(ago) : std::to_string(deadline.count())));
   };
   leased("t", -3'600);

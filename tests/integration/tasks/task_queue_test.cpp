@@ -36,6 +36,7 @@ TEST_P(TaskQueueTest, ATaskIsEnqueuedLeasedAndCompleted) {
   EXPECT_EQ(record->leased_by, "worker 1");
   EXPECT_EQ(record->version, lease.version());
   EXPECT_TRUE(record->lease_expiry);
+  EXPECT_TRUE(record->leased_at);
 
   EXPECT_EQ(lease.progress(R"({"pct":50})"), LeaseWrite::accepted);
   EXPECT_EQ(queue.get(added.id)->progress, R"({"pct":50})");

@@ -20,6 +20,7 @@ TaskRecord to_task_record(Columns& c) {
   task.priority = c.small_number();
   task.run_at = c.time();
   task.leased_by = c.text();
+  task.leased_at = c.optional_time();
   task.lease_expiry = c.optional_time();
   task.attempts = c.small_number();
   task.max_attempts = c.small_number();

@@ -8,12 +8,13 @@ namespace leasehold::inline v0::sqlite {
 using std::chrono::microseconds;
 using std::chrono::milliseconds;
 
-std::vector<RecoveredTask> SqliteTaskStore::recover(TaskId after, const RecoveryOptions& options) {
+Recovered SqliteTaskStore::recover(const ExpiredLease& after, const RecoveryOptions& options) {
   return database_->write([&](Connection& connection) {
     const milliseconds machine = since_boot();
-    std::vector<RecoveredTask> tasks;
+    Recovered recovered;
+    auto& tasks = recovered.tasks;
     {
-      auto row = connection.prepare(task_sql::expired, machine, after.value, options.batch,
+      auto row = connection.prepare(task_sql::expired, machine, after.id.value, options.batch,
                                     options.max_crashes);
       while (row.step()) {
         Columns c(row);
@@ -30,18 +31,19 @@ std::vector<RecoveredTask> SqliteTaskStore::recover(TaskId after, const Recovery
     for (const RecoveredTask& task : tasks) {
       connection.execute(task_sql::recover, task.id.value, task.state == TaskState::dead, now);
     }
-    return tasks;
+    if (!tasks.empty()) recovered.last.id = tasks.back().id;
+    return recovered;
   });
 }
 
-Upkeep SqliteTaskStore::look_after(std::string_view /*worker*/, const RecoveryOptions& options) {
+Upkeep SqliteTaskStore::look_after(std::string_view /*process*/, const RecoveryOptions& options) {
   // Only read at first: idle workers that poll must not keep others from writing.
   const bool any_expired = database_->read([](Connection& connection) {
     auto row = connection.prepare(task_sql::any_expired, since_boot());
     return row.step() && row.integer(0) != 0;
   });
   if (!any_expired) return {};
-  return {.recovered = recover(TaskId{0}, options)};
+  return {.recovered = recover({}, options).tasks};
 }
 
 }  // namespace leasehold::inline v0::sqlite

@@ -27,6 +27,8 @@ void Leaser::run(const std::stop_token& stop) {
     milliseconds pause{0};
     try {
       const Found found = lease_once();
+      // Afterwards: what was leased is with the handlers by now.
+      const bool recovered = context_.core.look_after() > 0;
       context_.outage.over();
       trouble_.reset();
       pace_.adapt(context_.core.fleet(), listening_);
@@ -34,7 +36,7 @@ void Leaser::run(const std::stop_token& stop) {
                    found == Found::nothing ? LookPace::Found::nothing : LookPace::Found::something,
                    LookPace::Clock::now());
       reason = LookPace::Reason::pause;
-      if (found == Found::all_it_asked_for) continue;
+      if (recovered || found == Found::all_it_asked_for) continue;
       pause = pace_.pause();
     } catch (const std::exception& error) {
       context_.outage.failed("lease", error);
