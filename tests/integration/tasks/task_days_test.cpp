@@ -2,10 +2,13 @@
 // has to wait for it.
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <leasehold/postgres.hpp>
 #include <pqxx/pqxx>
 #include <string>
+#include <thread>
 
+#include "tests/support/eventually.hpp"
 #include "tests/support/postgres_tasks.hpp"
 #include "tests/support/test_namespace.hpp"
 
@@ -72,10 +75,9 @@ TEST_F(TaskDaysTest, ARecoveryAddsThemToo) {
 
 // Whatever the session thinks of dates and times: a day is one of UTC.
 TEST_F(TaskDaysTest, ADayIsADayWhateverTheSettings) {
-  for (const auto* settings :
-       {"SET datestyle = 'SQL, DMY'; SET timezone = 'Pacific/Kiritimati'",
-        "SET datestyle = 'German'; SET timezone = 'Pacific/Pago_Pago'",
-        "SET datestyle = 'Postgres, MDY'; SET timezone = 'Europe/Berlin'"}) {
+  for (const auto* settings : {"SET datestyle = 'SQL, DMY'; SET timezone = 'Pacific/Kiritimati'",
+                               "SET datestyle = 'German'; SET timezone = 'Pacific/Pago_Pago'",
+                               "SET datestyle = 'Postgres, MDY'; SET timezone = 'Europe/Berlin'"}) {
     for (int n = 0; n <= 7; ++n) sql("DROP TABLE IF EXISTS leasehold." + day(n));
     pqxx::connection connection{uri()};
     pqxx::work transaction{connection};
@@ -139,6 +141,42 @@ TEST_F(TaskDaysTest, RetentionDropsWholeDays) {
   EXPECT_TRUE(is_there(0));
   EXPECT_EQ(queue.remove_finished({.completed = 48h}), 0U);
   complete_one(queue);
+}
+
+// Dropping a day locks everybody out who completes tasks: it must not last longer than it takes.
+TEST_F(TaskDaysTest, NobodyIsLockedOutWhileOldDaysAreCounted) {
+  add_old_day(8);
+  add_old_day(7);
+  pqxx::connection other{uri()};
+  pqxx::work blocking{other};
+  blocking.exec("LOCK TABLE leasehold." + day(-7) + " IN ACCESS EXCLUSIVE MODE");
+  const std::string parent = sql("SELECT 'leasehold.finished_completed'::regclass::oid");
+  std::atomic<int> waiting{0};
+  std::atomic<int> locked_out{0};
+  std::jthread looking([&](const std::stop_token& stop) {
+    pqxx::connection connection{uri()};
+    pqxx::nontransaction look{connection};
+    while (!stop.stop_requested()) {
+      const auto row = look.exec(
+          "SELECT count(*), count(*) FILTER (WHERE EXISTS (SELECT FROM pg_locks h WHERE "
+          "h.pid = w.pid AND h.granted AND h.mode = 'AccessExclusiveLock' AND h.relation = " +
+          parent + ")) FROM pg_locks w WHERE NOT w.granted")[0];
+      waiting += row[0].as<int>();
+      locked_out += row[1].as<int>();
+    }
+  });
+  TaskQueue queue{uri()};
+  EXPECT_TRUE(eventually([&] {
+    queue.remove_finished({.completed = 48h});
+    if (waiting == 0 && !is_there(-8)) add_old_day(8);
+    return waiting > 0;
+  })) << "that somebody waits for the seventh day was not seen";
+  looking.request_stop();
+  looking.join();
+  EXPECT_EQ(locked_out, 0) << "of " << waiting;
+  blocking.abort();
+  queue.remove_finished({.completed = 48h});
+  EXPECT_FALSE(is_there(-7));
 }
 
 TEST_F(TaskDaysTest, AUserWhoOwnsNothingAddsDaysAndRemovesTasksOneByOne) {
