@@ -400,6 +400,39 @@ TEST_F(TaskLocksTest, CompletionsThatShareAStatementDoNotWaitForALockedRow) {
   }
 }
 
+// While one lease waits, others gather and go together in one statement. Each has its own limit.
+TEST_F(TaskLocksTest, LeasesThatShareAStatementKeepToTheirOwnBytes) {
+  TaskQueue queue{uri(), {.recovery = std::nullopt}};
+  queue.enqueue(
+      std::vector<NewTask>(20, {.type = "t", .payload = '"' + std::string(2'000, 'x') + '"'}));
+  const auto lease = [&](std::size_t max_bytes) {
+    return queue.lease({.types = {"t"}, .limit = 6, .worker = "w", .max_bytes = max_bytes});
+  };
+  const auto waiting = [] {
+    return sql("SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'") == "1";
+  };
+  pqxx::connection connection{uri()};
+  pqxx::work blocking{connection};
+  blocking.exec("LOCK TABLE leasehold.tasks IN ACCESS EXCLUSIVE MODE");
+  std::vector<TaskLease> first;
+  std::vector<TaskLease> large;
+  std::vector<TaskLease> small;
+  std::jthread one([&] { first = lease(100'000); });
+  ASSERT_TRUE(eventually(waiting));
+  std::jthread two([&] { large = lease(100'000); });
+  std::this_thread::sleep_for(10ms);  // in this order; if not, there is nothing to see
+  std::jthread three([&] { small = lease(3'000); });
+  std::this_thread::sleep_for(10ms);
+  blocking.commit();
+  one.join();
+  two.join();
+  three.join();
+  EXPECT_EQ(first.size(), 6U);
+  EXPECT_EQ(large.size(), 6U);
+  EXPECT_EQ(small.size(), 1U) << "more do not fit";
+  for (auto* leases : {&first, &large, &small}) queue.complete(*leases);
+}
+
 TEST_F(TaskLocksTest, BatchesInOppositeOrderDoNotDeadlock) {
   TaskQueue queue{uri(), {.postgres = {.connections = 4}}};
   queue.enqueue(std::vector<NewTask>(200, {.type = "t"}));
