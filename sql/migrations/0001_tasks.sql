@@ -185,10 +185,13 @@ SET lock_timeout = '50ms'
 AS $$
 DECLARE
   oldest_kept date := ((now() - drop_days.age * interval '1 ms') AT TIME ZONE 'UTC')::date;
+  old         text[] := '{}';
+  numbers     bigint[] := '{}';
   dropped     bigint := 0;
   number      bigint;
   part        record;
 BEGIN
+  -- All are counted before the first is dropped: from then on, nobody can complete a task.
   FOR part IN
     SELECT c.oid, c.relname
     FROM pg_inherits i JOIN pg_class c ON c.oid = i.inhrelid
@@ -198,10 +201,18 @@ BEGIN
     ORDER BY c.relname
   LOOP
     BEGIN
-      EXECUTE format('SELECT count(*) FROM (SELECT FROM "leasehold".%I LIMIT 100001) AS some', part.relname)
+      EXECUTE format('SELECT count(*) FROM (SELECT FROM "leasehold".%I LIMIT 100001) AS counted', part.relname)
         INTO number;
-      EXECUTE format('DROP TABLE "leasehold".%I', part.relname);
-      dropped := dropped + greatest(number, pg_stat_get_live_tuples(part.oid));
+      old := old || part.relname::text;
+      numbers := numbers || greatest(number, pg_stat_get_live_tuples(part.oid));
+    EXCEPTION
+      WHEN lock_not_available OR undefined_table THEN EXIT;
+    END;
+  END LOOP;
+  FOR n IN 1 .. cardinality(old) LOOP
+    BEGIN
+      EXECUTE format('DROP TABLE "leasehold".%I', old[n]);
+      dropped := dropped + numbers[n];
     EXCEPTION
       WHEN lock_not_available OR undefined_table THEN EXIT;
     END;

@@ -8,6 +8,7 @@
 
 #include "leasehold/errors.hpp"
 #include "postgres/rows.hpp"
+#include "support/random.hpp"
 
 namespace leasehold::inline v0::postgres {
 namespace {
@@ -22,7 +23,7 @@ std::size_t bytes_of(const LeasedTask& task) { return task.payload.size() + task
 /// One call of lease(), which takes one statement or a few.
 struct Leasing::Call {
   const LeaseRequest& request;
-  const LeaseId lease;
+  LeaseId lease;  ///< of the statement under way
   std::size_t starts;
   std::size_t bytes;  ///< that the rest of the tasks may have
   std::vector<LeasedTask> tasks{};
@@ -75,6 +76,8 @@ void Leasing::run_for_the_rest(Call& call) {
 }
 
 void Leasing::run(Call& call, std::span<const std::string> types, std::size_t share, From from) {
+  // If the reply is lost, what earlier statements have leased must not be given back.
+  if (!call.tasks.empty()) call.lease = LeaseId{random_number()};
   const auto sent = Clock::now();
   ArrayText names;
   ArrayText of;

@@ -66,7 +66,8 @@ std::vector<LeasedTask> SmallCalls::lease(const LeaseRequest& request, LeaseId l
 bool SmallCalls::may_lease_together(std::span<LeaseCall* const> chosen, const LeaseCall& next) {
   const LeaseRequest& first = chosen.front()->request;
   return chosen.size() < small && first.worker == next.request.worker &&
-         first.duration == next.request.duration && first.types == next.request.types;
+         first.duration == next.request.duration && first.types == next.request.types &&
+         first.max_bytes == next.request.max_bytes;
 }
 
 /// One request for all, which differ only in their limits. They are served in the order in which

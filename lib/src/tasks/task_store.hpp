@@ -24,9 +24,9 @@ struct sqlite3;
 
 namespace leasehold::inline v0 {
 
-/// Names one call of lease(): a random number that its client chose. The store keeps it with each
-/// task that the call leased. If a failover loses commits, the same version of a task can be leased
-/// twice, but never with the same number.
+/// Names one call of lease(), or one of its statements: a random number that the client chose. The
+/// store keeps it with each task that was leased by it. If a failover loses commits, the same
+/// version of a task can be leased twice, but never with the same number.
 struct LeaseId {
   std::int64_t value = 0;
 

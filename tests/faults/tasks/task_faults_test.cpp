@@ -209,6 +209,28 @@ TEST_F(TaskFaultsTest, WhatWasLeasedIsNotLostWithTheNextStatement) {
   EXPECT_TRUE(queue.complete(leases).empty());
 }
 
+// A call of several statements: what the first one leased is in the caller's hands, and is not
+// given back with the tasks of the statement whose reply was lost.
+TEST_F(TaskFaultsTest, OnlyTasksThatNobodyHeardOfAreGivenBack) {
+  TaskQueue queue{bad_uri, options()};
+  queue.enqueue(std::vector<NewTask>(10, {.type = "a"}));
+  proxy.swallow_next_reply(Then::cut, R"({"a"})");  // of the second statement, as above
+  auto leases = queue.lease({.types = {"a", "b"}, .limit = 10, .duration = 1h});
+  EXPECT_TRUE(proxy.wait_swallowed());
+  ASSERT_EQ(leases.size(), 5U);
+  std::vector<TaskLease> others;
+  EXPECT_TRUE(eventually([&] {
+    for (auto& lease : queue.lease({.types = {"a"}, .limit = 10})) {
+      others.push_back(std::move(lease));
+    }
+    return others.size() >= 5;
+  }));
+  EXPECT_EQ(others.size(), 5U);
+  EXPECT_TRUE(queue.extend(leases).empty()) << "leases that were received are valid";
+  EXPECT_TRUE(queue.complete(leases).empty());
+  EXPECT_TRUE(queue.complete(others).empty());
+}
+
 TEST_F(TaskFaultsTest, ARefusalAfterALostReplyIsOutcomeUnknown) {
   TaskQueue queue{bad_uri, options()};
   prepare(queue);

@@ -373,6 +373,35 @@ TEST_P(TaskConcurrencyTest, AStaleCompletionBesideTheRightOneIsRefused) {
   }
 }
 
+TEST_F(TaskLocksTest, ALockedRowDoesNotKeepOtherLeasesFromRenewal) {
+  TaskQueue queue{uri(), {.recovery = std::nullopt}};
+  queue.enqueue(std::vector<NewTask>(4, {.type = "t"}));
+  auto leases = queue.lease({.types = {"t"}, .limit = 4, .duration = 1h});
+  ASSERT_EQ(leases.size(), 4U);
+  const auto id = [&](std::size_t i) { return std::to_string(leases[i].id().value); };
+  // Another worker has the last one, with the same version.
+  sql("UPDATE leasehold.tasks SET lease_id = 5 WHERE id = " + id(3));
+  sql("UPDATE leasehold.tasks SET lease_expiry = now()");
+  pqxx::connection other{uri()};
+  pqxx::work locks{other};
+  locks.exec("SELECT FROM leasehold.tasks WHERE id = " + id(1) + " FOR UPDATE");
+
+  EXPECT_EQ(queue.extend(leases), std::vector{leases[3].id()}) << "the locked one is not stale";
+  EXPECT_EQ(sql("SELECT string_agg(id::text, ' ' ORDER BY id) FROM leasehold.tasks "
+                "WHERE lease_expiry > now() + interval '30 min'"),
+            id(0) + " " + id(2));
+  try {
+    leases[1].extend();
+    ADD_FAILURE() << "renewed";
+  } catch (const ServerRefused& refused) {
+    EXPECT_EQ(refused.reason(), ServerRefused::Reason::conflict) << refused.what();
+  }
+  locks.abort();
+  EXPECT_EQ(leases[1].extend(), LeaseWrite::accepted);
+  leases.pop_back();
+  EXPECT_TRUE(queue.complete(leases).empty());
+}
+
 // While one completion waits for its row, others gather. They lose patience with it, and go
 // together in one statement. What somebody has locked holds up nobody but its own caller.
 TEST_F(TaskLocksTest, CompletionsThatShareAStatementDoNotWaitForALockedRow) {
@@ -398,6 +427,39 @@ TEST_F(TaskLocksTest, CompletionsThatShareAStatementDoNotWaitForALockedRow) {
     complete(free);
     blocking.commit();
   }
+}
+
+// While one lease waits, others gather and go together in one statement. Each has its own limit.
+TEST_F(TaskLocksTest, LeasesThatShareAStatementKeepToTheirOwnBytes) {
+  TaskQueue queue{uri(), {.recovery = std::nullopt}};
+  queue.enqueue(
+      std::vector<NewTask>(20, {.type = "t", .payload = '"' + std::string(2'000, 'x') + '"'}));
+  const auto lease = [&](std::size_t max_bytes) {
+    return queue.lease({.types = {"t"}, .limit = 6, .worker = "w", .max_bytes = max_bytes});
+  };
+  const auto waiting = [] {
+    return sql("SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'") == "1";
+  };
+  pqxx::connection connection{uri()};
+  pqxx::work blocking{connection};
+  blocking.exec("LOCK TABLE leasehold.tasks IN ACCESS EXCLUSIVE MODE");
+  std::vector<TaskLease> first;
+  std::vector<TaskLease> large;
+  std::vector<TaskLease> small;
+  std::jthread one([&] { first = lease(100'000); });
+  ASSERT_TRUE(eventually(waiting));
+  std::jthread two([&] { large = lease(100'000); });
+  std::this_thread::sleep_for(10ms);  // in this order; if not, there is nothing to see
+  std::jthread three([&] { small = lease(3'000); });
+  std::this_thread::sleep_for(10ms);
+  blocking.commit();
+  one.join();
+  two.join();
+  three.join();
+  EXPECT_EQ(first.size(), 6U);
+  EXPECT_EQ(large.size(), 6U);
+  EXPECT_EQ(small.size(), 1U) << "more do not fit";
+  for (auto* leases : {&first, &large, &small}) queue.complete(*leases);
 }
 
 TEST_F(TaskLocksTest, BatchesInOppositeOrderDoNotDeadlock) {

@@ -46,6 +46,9 @@ TEST_P(TakenTaskTest, CannotBeRenewed) { EXPECT_EQ(lease->extend(), LeaseWrite::
 TEST_P(TakenTaskTest, GetsNoProgress) { EXPECT_EQ(lease->progress("1"), LeaseWrite::stale); }
 TEST_P(TakenTaskTest, CannotBeCompleted) { EXPECT_EQ(lease->complete("1"), LeaseWrite::stale); }
 TEST_P(TakenTaskTest, CannotFail) { EXPECT_EQ(lease->fail("no"), FailOutcome::stale); }
+TEST_P(TakenTaskTest, CannotDie) {
+  EXPECT_EQ(lease->fail("no", Retry::never()), FailOutcome::stale);
+}
 TEST_P(TakenTaskTest, CannotBeReleased) { EXPECT_EQ(lease->release(), LeaseWrite::stale); }
 TEST_P(TakenTaskTest, CannotBeAbandoned) { lease.reset(); }
 TEST_P(TakenTaskTest, CannotBeRenewedInABatch) {
