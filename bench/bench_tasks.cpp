@@ -23,6 +23,7 @@ const std::vector<Case>& cases() {
       {"drain_single", drain_single},
       {"enqueue_bulk", enqueue_bulk},
       {"depth_10k_vs_10M", depth},
+      {"finished_50M", finished_50M},
       {"held_snapshot", held_snapshot},
       {"extend_5000", extend_5000},
       {"recover_100k", recover_100k},

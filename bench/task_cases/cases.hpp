@@ -30,6 +30,9 @@ Result depth(TaskBench& bench, const std::string& name);
 /// dead index entries cannot be removed, against the same without it.
 Result held_snapshot(TaskBench& bench, const std::string& name);
 
+/// Lease, complete and recover beside many finished tasks, against none.
+Result finished_50M(TaskBench& bench, const std::string& name);
+
 /// Renewals of 5,000 leases: how many of them touch no index.
 Result extend_5000(TaskBench& bench, const std::string& name);
 
