@@ -25,6 +25,7 @@ const std::vector<Case>& cases() {
       {"depth_10k_vs_10M", depth},
       {"finished_50M", finished_50M},
       {"held_snapshot", held_snapshot},
+      {"bloat", bloat},
       {"extend_5000", extend_5000},
       {"recover_100k", recover_100k},
       {"worker_drain_1", worker_drain_1},

@@ -33,6 +33,9 @@ Result held_snapshot(TaskBench& bench, const std::string& name);
 /// Lease, complete and recover beside many finished tasks, against none.
 Result finished_50M(TaskBench& bench, const std::string& name);
 
+/// How much the table of a busy queue grows, against one that was just filled.
+Result bloat(TaskBench& bench, const std::string& name);
+
 /// Renewals of 5,000 leases: how many of them touch no index.
 Result extend_5000(TaskBench& bench, const std::string& name);
 
