@@ -31,6 +31,7 @@ const std::vector<Case>& cases() {
       {"worker_drain_1", worker_drain_1},
       {"worker_drain_4", worker_drain_4},
       {"enqueue_to_start", enqueue_to_start},
+      {"fleet_500", fleet_500},
   };
   return all;
 }

@@ -51,4 +51,7 @@ Result worker_drain_4(TaskBench& bench, const std::string& name);
 /// one inserted row.
 Result enqueue_to_start(TaskBench& bench, const std::string& name);
 
+/// What a task costs PostgreSQL in a fleet of many worker processes, against a small one.
+Result fleet_500(TaskBench& bench, const std::string& name);
+
 }  // namespace leasehold::bench
