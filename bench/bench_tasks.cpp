@@ -30,6 +30,7 @@ const std::vector<Case>& cases() {
       {"recover_100k", recover_100k},
       {"worker_drain_1", worker_drain_1},
       {"worker_drain_4", worker_drain_4},
+      {"worker_large_payloads", worker_large_payloads},
       {"enqueue_to_start", enqueue_to_start},
       {"fleet_500", fleet_500},
   };

@@ -54,4 +54,7 @@ Result enqueue_to_start(TaskBench& bench, const std::string& name);
 /// What a task costs PostgreSQL in a fleet of many worker processes, against a small one.
 Result fleet_500(TaskBench& bench, const std::string& name);
 
+/// The peak memory of a worker process whose tasks are large, against its limit.
+Result worker_large_payloads(TaskBench& bench, const std::string& name);
+
 }  // namespace leasehold::bench
