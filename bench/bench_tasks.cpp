@@ -19,11 +19,20 @@ struct Case {
 const std::vector<Case>& cases() {
   using namespace leasehold::bench;
   static const std::vector<Case> all{
-      {"drain_batched", drain_batched},   {"drain_single", drain_single},
-      {"enqueue_bulk", enqueue_bulk},     {"depth_10k_vs_10M", depth},
-      {"held_snapshot", held_snapshot},   {"extend_5000", extend_5000},
-      {"recover_100k", recover_100k},     {"worker_drain_1", worker_drain_1},
-      {"worker_drain_4", worker_drain_4}, {"enqueue_to_start", enqueue_to_start},
+      {"drain_batched", drain_batched},
+      {"drain_single", drain_single},
+      {"enqueue_bulk", enqueue_bulk},
+      {"depth_10k_vs_10M", depth},
+      {"finished_50M", finished_50M},
+      {"held_snapshot", held_snapshot},
+      {"bloat", bloat},
+      {"extend_5000", extend_5000},
+      {"recover_100k", recover_100k},
+      {"worker_drain_1", worker_drain_1},
+      {"worker_drain_4", worker_drain_4},
+      {"worker_large_payloads", worker_large_payloads},
+      {"enqueue_to_start", enqueue_to_start},
+      {"fleet_500", fleet_500},
   };
   return all;
 }

@@ -1,6 +1,7 @@
 #include "postgres_tools.hpp"
 
 #include <algorithm>
+#include <fstream>
 #include <iostream>
 #include <leasehold/migrate.hpp>
 #include <stdexcept>
@@ -41,8 +42,9 @@ double number_after(const std::string& label, const std::string& text) {
 
 }  // namespace
 
-harness::PostgresServerOptions server_options() {
+harness::PostgresServerOptions server_options(int max_connections) {
   return {.durability = harness::PostgresServerOptions::Durability::on,
+          .max_connections = max_connections,
           .config_lines = {"shared_buffers = 1GB", "max_wal_size = 16GB",
                            "checkpoint_timeout = 60min", "wal_buffers = 64MB"}};
 }
@@ -95,19 +97,45 @@ void BenchDatabase::fill(const std::string& schema, std::size_t rows, std::size_
 double BenchDatabase::wal_bytes() const { return std::stod(run("wal_position.sql")); }
 
 Work BenchDatabase::pgbench(const Script& script, milliseconds time) const {
-  static const std::string program = find_pgbench();
-  const auto whole = std::max(std::chrono::round<seconds>(time), seconds{1});
   const auto threads =
       std::min<std::size_t>(script.clients, std::max(1U, std::thread::hardware_concurrency()));
-  const auto done =
-      harness::run({.argv = {program, "-n", "-M", "prepared", "-f", sql_file(script.file), "-c",
-                             std::to_string(script.clients), "-j", std::to_string(threads), "-T",
-                             std::to_string(whole.count()), uri()}},
-                   longest_statement);
-  if (!done.status.success()) throw std::runtime_error("pgbench: " + done.output);
-  const double runs = number_after("transactions actually processed: ", done.output);
-  const double rate = number_after("tps = ", done.output);
+  const auto output = run_pgbench(
+      script.file, time, {"-c", std::to_string(script.clients), "-j", std::to_string(threads)});
+  const double runs = number_after("transactions actually processed: ", output);
+  const double rate = number_after("tps = ", output);
   return {runs * static_cast<double>(script.tasks), runs / rate};
+}
+
+std::vector<double> BenchDatabase::latencies_us(const std::string& file, int per_second,
+                                                milliseconds time) const {
+  run_pgbench(file, time, {"-R", std::to_string(per_second), "--log", "--log-prefix=" + file});
+  std::vector<double> latencies;
+  for (const auto& entry : fs::directory_iterator(dir_.path())) {
+    if (!entry.path().filename().string().starts_with(file + ".")) continue;
+    std::ifstream log(entry.path());
+    // The time counts from when the run was planned; `lag` is how much later it began.
+    for (double client, number, took, script, second, microsecond, lag;
+         log >> client >> number >> took >> script >> second >> microsecond >> lag;) {
+      latencies.push_back(took - lag);
+    }
+    fs::remove(entry.path());
+  }
+  if (latencies.empty()) throw std::runtime_error("pgbench: no log");
+  std::sort(latencies.begin(), latencies.end());
+  return latencies;
+}
+
+std::string BenchDatabase::run_pgbench(const std::string& file, milliseconds time,
+                                       const std::vector<std::string>& options) const {
+  static const std::string program = find_pgbench();
+  const auto whole = std::max(std::chrono::round<seconds>(time), seconds{1});
+  std::vector<std::string> command{program, "-n",           "-M", "prepared",
+                                   "-f",    sql_file(file), "-T", std::to_string(whole.count())};
+  command.insert(command.end(), options.begin(), options.end());
+  command.push_back(uri());
+  const auto done = harness::run({.argv = command, .working_dir = dir_.path()}, longest_statement);
+  if (!done.status.success()) throw std::runtime_error("pgbench: " + done.output);
+  return done.output;
 }
 
 BenchDatabase::HeldSnapshot::HeldSnapshot(const BenchDatabase& database)

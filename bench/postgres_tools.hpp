@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <map>
 #include <string>
+#include <vector>
 
 #include "duel.hpp"
 #include "harness/postgres_server.hpp"
@@ -14,7 +15,7 @@ namespace leasehold::bench {
 
 /// The settings of the server that all cases use, for the report. It is as durable as in
 /// production.
-harness::PostgresServerOptions server_options();
+harness::PostgresServerOptions server_options(int max_connections = 200);
 std::string server_settings();
 
 /// The private database of one case, with our tables and those of the reference. Dropped at the
@@ -52,6 +53,11 @@ class BenchDatabase {
   /// Runs a script of bench/sql by pgbench for whole seconds, at least one.
   Work pgbench(const Script& script, std::chrono::milliseconds time) const;
 
+  /// Runs a script of bench/sql by one client of pgbench, so many times a second at random moments.
+  /// Returns how long each run took in us, sorted.
+  std::vector<double> latencies_us(const std::string& file, int per_second,
+                                   std::chrono::milliseconds time) const;
+
   /// A transaction that stays open until this is destroyed.
   class HeldSnapshot {
    public:
@@ -65,6 +71,9 @@ class BenchDatabase {
   };
 
  private:
+  std::string run_pgbench(const std::string& file, std::chrono::milliseconds time,
+                          const std::vector<std::string>& options) const;
+
   harness::PostgresServer& server_;
   const std::string name_;
   harness::TempDir dir_;

@@ -13,7 +13,8 @@ struct TaskBench {
   harness::PostgresServer& server;
 };
 
-/// Lease and complete in batches of 500 by 4 threads, against pgbench with as many clients.
+/// Lease and complete in batches of 500 by 4 threads, against pgbench with as many clients. Ours
+/// keeps what it completes, pgbench deletes it.
 Result drain_batched(TaskBench& bench, const std::string& name);
 
 /// Lease and complete one task at a time by 8 threads, against pgbench with as many clients.
@@ -25,8 +26,15 @@ Result enqueue_bulk(TaskBench& bench, const std::string& name);
 /// A lease from a deep table, against one from a shallow table.
 Result depth(TaskBench& bench, const std::string& name);
 
-/// Lease and complete while another transaction stays open, against the same without it.
+/// Lease and complete tasks of two priorities while another transaction stays open and millions of
+/// dead index entries cannot be removed, against the same without it.
 Result held_snapshot(TaskBench& bench, const std::string& name);
+
+/// Lease, complete and recover beside many finished tasks, against none.
+Result finished_50M(TaskBench& bench, const std::string& name);
+
+/// How much the table of a busy queue grows, against one that was just filled.
+Result bloat(TaskBench& bench, const std::string& name);
 
 /// Renewals of 5,000 leases: how many of them touch no index.
 Result extend_5000(TaskBench& bench, const std::string& name);
@@ -39,7 +47,14 @@ Result recover_100k(TaskBench& bench, const std::string& name);
 Result worker_drain_1(TaskBench& bench, const std::string& name);
 Result worker_drain_4(TaskBench& bench, const std::string& name);
 
-/// From enqueue() to the handler in an idle worker: woken by NOTIFY, against polling.
+/// From enqueue() to the handler in an idle worker that is woken by NOTIFY, against the commit of
+/// one inserted row.
 Result enqueue_to_start(TaskBench& bench, const std::string& name);
+
+/// What a task costs PostgreSQL in a fleet of many worker processes, against a small one.
+Result fleet_500(TaskBench& bench, const std::string& name);
+
+/// The peak memory of a worker process whose tasks are large, against its limit.
+Result worker_large_payloads(TaskBench& bench, const std::string& name);
 
 }  // namespace leasehold::bench

@@ -71,7 +71,7 @@ Result depth(TaskBench& bench, const std::string& name) {
           .reference = 1000 / duel.ours.rate(),
           .reference_name = "the same with 10,000 tasks in the table",
           .ratio = duel.ratio,
-          .target = 1.5,
+          .target = 1.1,
           .goal = Goal::at_most,
           .extra = {{"depth", static_cast<double>(deep_depth)}}};
 }

@@ -46,7 +46,7 @@ Result enqueue_bulk(TaskBench& bench, const std::string& name) {
           .reference = duel.reference.rate(),
           .reference_name = "psql, COPY of the same rows into the same table",
           .ratio = duel.ratio,
-          .target = 0.6};
+          .target = 0.9};
 }
 
 }  // namespace leasehold::bench

@@ -10,6 +10,7 @@
 #include "duel.hpp"
 #include "postgres_tools.hpp"
 #include "task_cases/cases.hpp"
+#include "worker_process.hpp"
 
 namespace leasehold::bench {
 namespace {
@@ -21,31 +22,29 @@ constexpr std::size_t depth = 400'000;        // more than a turn drains
 constexpr std::size_t concurrency = 8;        // of each process
 constexpr std::size_t reference_batch = 500;  // of the reference
 constexpr std::size_t reference_clients = 4;
+constexpr int inserts_per_second = 40;  // with pauses of up to 50 ms
 
 /// Processes that work for one turn.
 Work drain_by(const BenchDatabase& database, std::size_t processes, milliseconds slice) {
-  std::vector<std::unique_ptr<harness::Process>> workers;
+  std::vector<std::unique_ptr<WorkerProcess>> workers;
   for (std::size_t i = 0; i < processes; ++i) {
-    workers.push_back(std::make_unique<harness::Process>(std::vector<std::string>{
-        LEASEHOLD_BENCH_DRAIN_WORKER, database.uri(), std::to_string(concurrency)}));
-    if (workers.back()->read_line() != "ready") throw std::runtime_error("drain_worker: not ready");
+    workers.push_back(std::make_unique<WorkerProcess>(database.uri(), concurrency,
+                                                      WorkerProcess::Completed::deleted));
   }
   const auto begun = steady_clock::now();
-  for (auto& worker : workers) worker->write_line("go");
+  for (auto& worker : workers) worker->start();
   std::this_thread::sleep_until(begun + slice);
-  for (auto& worker : workers) worker->write_line("stop");
+  for (auto& worker : workers) worker->ask();
   Work work;
-  for (auto& worker : workers) {
-    const auto completed = worker->read_line();
-    if (!completed) throw std::runtime_error("drain_worker: no answer");
-    work.operations += std::stod(*completed);
-  }
+  for (auto& worker : workers) work.operations += worker->answer().completed;
   work.seconds = std::chrono::duration<double>(steady_clock::now() - begun).count();
-  for (auto& worker : workers) worker->wait(std::chrono::seconds{10});
+  for (auto& worker : workers) worker->stop();
+  for (auto& worker : workers) worker->wait();
   return work;
 }
 
-Result worker_drain(TaskBench& bench, const std::string& name, std::size_t processes) {
+Result worker_drain(TaskBench& bench, const std::string& name, std::size_t processes,
+                    double target) {
   bench.progress.show(name + ": filling");
   const BenchDatabase database(bench.server);
   const Duel duel = fight(
@@ -63,7 +62,8 @@ Result worker_drain(TaskBench& bench, const std::string& name, std::size_t proce
           .ours = duel.ours.rate(),
           .reference = duel.reference.rate(),
           .reference_name = "pgbench, bench/sql/drain_batch.sql, 4 clients",
-          .ratio = duel.ratio};
+          .ratio = duel.ratio,
+          .target = target};
 }
 
 /// A queue and a worker of its own, and how long a task takes from enqueue() to its handler.
@@ -146,11 +146,11 @@ double quantile(const std::vector<double>& sorted, double share) {
 }  // namespace
 
 Result worker_drain_1(TaskBench& bench, const std::string& name) {
-  return worker_drain(bench, name, 1);
+  return worker_drain(bench, name, 1, 0.9);
 }
 
 Result worker_drain_4(TaskBench& bench, const std::string& name) {
-  return worker_drain(bench, name, 4);
+  return worker_drain(bench, name, 4, 1.0);
 }
 
 Result enqueue_to_start(TaskBench& bench, const std::string& name) {
@@ -158,18 +158,24 @@ Result enqueue_to_start(TaskBench& bench, const std::string& name) {
   const milliseconds half = bench.options.time / 2;
   bench.progress.show(name + ": NOTIFY");
   const auto notified = latencies(database, WakeUp::listen, 1, half, milliseconds{50});
+  // As often as the tasks above, so that the processor is as cold as there.
+  bench.progress.show(name + ": one INSERT at a time");
+  const auto inserts = database.latencies_us("enqueue_one.sql", inserts_per_second, half);
   bench.progress.show(name + ": polling");
   // An idle worker polls every second: many of them, to have enough values.
   const auto polled = latencies(database, WakeUp::poll, 16, half, milliseconds{2'000});
   return {.name = name,
           .unit = "us from enqueue() to the handler, median, by NOTIFY",
           .ours = quantile(notified, 0.5),
-          .reference = quantile(polled, 0.5),
-          .reference_name = "the same by polling every 20 ms to 1 s",
-          .ratio = quantile(notified, 0.5) / quantile(polled, 0.5),
+          .reference = quantile(inserts, 0.5),
+          .reference_name = "pgbench, one row inserted and committed, median",
+          .ratio = quantile(notified, 0.5) / quantile(inserts, 0.5),
+          .target = 2.0,
           .goal = Goal::at_most,
           .extra = {{"p99_us", quantile(notified, 0.99)},
                     {"samples", static_cast<double>(notified.size())},
+                    {"insert_p99_us", quantile(inserts, 0.99)},
+                    {"polling_median_us", quantile(polled, 0.5)},
                     {"polling_p99_us", quantile(polled, 0.99)},
                     {"polling_samples", static_cast<double>(polled.size())}}};
 }
