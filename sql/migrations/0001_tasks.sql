@@ -145,18 +145,19 @@ DECLARE
   today date := (now() AT TIME ZONE 'UTC')::date;
   day   date;
   name  text;
-  first timestamptz;
-  last  timestamptz;
+  first text;  -- ISO dates are read alike whatever the session's settings are
+  last  text;
 BEGIN
   FOR n IN 0 .. least(add_days.ahead, 100) LOOP
     day := today + n;
     name := 'finished_completed_' || to_char(day, 'YYYYMMDD');
     CONTINUE WHEN to_regclass('"leasehold".' || name) IS NOT NULL;
-    first := day::text || ' 00:00+00';
-    last := (day + 1)::text || ' 00:00+00';
+    first := to_char(day, 'YYYY-MM-DD') || ' 00:00+00';
+    last := to_char(day + 1, 'YYYY-MM-DD') || ' 00:00+00';
     -- Too late: tasks of that day are there already.
     CONTINUE WHEN EXISTS (SELECT FROM "leasehold".finished_completed_other f
-                          WHERE f.finished_at >= first AND f.finished_at < last);
+                          WHERE f.finished_at >= first::timestamptz
+                            AND f.finished_at < last::timestamptz);
     -- If somebody else is adding days now, that is enough.
     EXIT WHEN NOT pg_try_advisory_xact_lock(hashtextextended('days of "leasehold"', 0));
     BEGIN

@@ -13,14 +13,21 @@ FROM "leasehold".lease(
   $9::integer[], $10::integer[], $11::bigint[], $12::bigint[])
 
 -- name: give_back
--- Gives back all tasks of one call of lease, whose reply was lost, as if they had never been leased.
---   $1 lease id
--- Reply: the types of the tasks.
+-- Gives back the tasks of calls of lease whose reply was lost, as if they had never been leased. Those that
+-- somebody has locked are left to the next call.
+--   $1 lease ids
+-- Reply: lease id and type of each task.
+WITH mine AS MATERIALIZED (
+  SELECT ctid AS place
+  FROM "leasehold".tasks
+  WHERE state = 'leased' AND leased_at >= (SELECT "leasehold".leases_from()) AND lease_id = ANY ($1::bigint[])
+  FOR NO KEY UPDATE SKIP LOCKED
+)
 UPDATE "leasehold".tasks
 SET state = 'pending', version = version + 1, attempts = attempts - 1, leased_by = NULL, lease_expiry = NULL,
     started = false, updated_at = now()
-WHERE state = 'leased' AND lease_id = $1::bigint
-RETURNING type
+WHERE ctid = ANY (ARRAY(SELECT place FROM mine))
+RETURNING lease_id, type
 
 -- name: look_after
 -- What each process that looks for tasks does about once a second (function look_after() in migration 1).

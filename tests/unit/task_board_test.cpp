@@ -255,6 +255,26 @@ TEST_F(TaskBoardTest, TasksOfATypeAtItsLimitAreHeardOfWhenOneHasEnded) {
   EXPECT_EQ(narrow.rest({}, 1h, pace), LookPace::Reason::pause) << "at once";
 }
 
+// In a fleet, others have taken most of them by now.
+TEST_F(TaskBoardTest, TasksThatAreAnnouncedOneByOneDoNotShortenTheWait) {
+  LookPace pace{20ms, 1s};
+  pace.adapt(100'000, true);
+  for (int i = 0; i < 100; ++i) {
+    pace.looked(LookPace::Reason::news, LookPace::Found::nothing, LookPace::Clock::now());
+  }
+  std::stop_source stop;
+  std::atomic<bool> looks{false};
+  board.announce({.added = {{"t", 1}}});
+  std::jthread leaser([&] {
+    board.rest(stop.get_token(), 24h, pace);
+    looks = true;
+  });
+  for (int i = 0; i < 200'000; ++i) board.announce({.added = {{"t", 1}}});
+  std::this_thread::sleep_for(50ms);
+  EXPECT_FALSE(looks) << "a random part of an hour, and not a 200,000th of that";
+  stop.request_stop();
+}
+
 TEST_F(TaskBoardTest, ALookWaitsForItsPaceAndManyTasksShortenIt) {
   LookPace pace{20ms, 1s};
   pace.adapt(1'000'000, true);

@@ -14,6 +14,7 @@ namespace leasehold::inline v0::postgres {
 namespace {
 
 constexpr std::size_t most_lost = 100;
+constexpr std::chrono::milliseconds longest_search = std::chrono::minutes{5};
 constexpr std::chrono::milliseconds between_give_backs{500};
 
 std::size_t bytes_of(const LeasedTask& task) { return task.payload.size() + task.progress.size(); }
@@ -150,33 +151,27 @@ pqxx::result Leasing::send(const Call& call, const Params& params) {
   } catch (const OutcomeUnknown&) {
     const ThreadLock lock(mutex_);
     if (lost_.size() < most_lost) {
-      lost_.push_back({call.lease, Clock::now() + call.request.duration});
+      lost_.push_back({call.lease, Clock::now() + std::min(call.request.duration, longest_search)});
     }
     throw;
   }
 }
 
 /// A call that hangs on the server can still be executed after we have looked, so each is looked
-/// for until it was found or its leases have expired.
+/// for until its leases have expired, or for some minutes if they are long.
 void Leasing::give_back_lost() {
-  std::vector<Lost> lost;
+  ArrayText ids;
   {
     const ThreadLock lock(mutex_);
     const auto now = Clock::now();
     std::erase_if(lost_, [&](const Lost& one) { return one.until < now; });
     if (lost_.empty() || now < next_give_back_) return;
     next_give_back_ = now + between_give_backs;
-    lost = lost_;
+    for (const Lost& one : lost_) ids.add(one.lease.value);
   }
-  for (const Lost& one : lost) {
-    Params params;
-    params.add(one.lease.value);
-    const auto reply = pool_.run(statements_.give_back, params);
-    if (reply.empty()) continue;
-    for (const auto& row : reply) floors_.forget(row[0].c_str());
-    const ThreadLock lock(mutex_);
-    std::erase_if(lost_, [&](const Lost& other) { return other.lease == one.lease; });
-  }
+  Params params;
+  params.add(std::move(ids));
+  for (const auto& row : pool_.run(statements_.give_back, params)) floors_.forget(row[1].c_str());
 }
 
 }  // namespace leasehold::inline v0::postgres

@@ -33,7 +33,7 @@ class Leasing {
   /// A call whose reply was lost. Its tasks may be leased to nobody.
   struct Lost {
     LeaseId lease;
-    Clock::time_point until;  ///< then the leases have expired
+    Clock::time_point until;  ///< then it need not be looked for any more
   };
 
   void run_for_the_rest(Call& call);

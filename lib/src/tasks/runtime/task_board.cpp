@@ -80,7 +80,7 @@ bool TaskBoard::wait_for_room(const std::stop_token& stop) {
   if (!room_.wait(lock, stop, [this]() LEASEHOLD_REQUIRES(mutex_) { return worth_a_lease(); })) {
     return false;
   }
-  announced_ = 0;
+  at_once_ = 0;
   limit_left_ = false;
   return true;
 }
@@ -103,17 +103,17 @@ LookPace::Reason TaskBoard::rest(const std::stop_token& stop, milliseconds pause
   ThreadLock lock(mutex_);
   const auto end = LookPace::Clock::now() + pause;
   room_.wait_until(lock, stop, end,
-                   [this]() LEASEHOLD_REQUIRES(mutex_) { return announced_ > 0 || limit_left_; });
-  if (announced_ == 0) return LookPace::Reason::pause;
+                   [this]() LEASEHOLD_REQUIRES(mutex_) { return at_once_ > 0 || limit_left_; });
+  if (at_once_ == 0) return LookPace::Reason::pause;
 
-  // The more tasks there are, the sooner: there may be one for each worker.
+  // The more tasks were announced at once, the sooner: there may be one for each worker. Tasks that
+  // were announced one by one are probably taken one by one, too.
   const auto heard = LookPace::Clock::now();
   const auto part = pace.heard(heard) * random_share();
   std::size_t seen = 0;
-  const auto changed = [&]()
-                           LEASEHOLD_REQUIRES(mutex_) { return announced_ > seen || limit_left_; };
+  const auto changed = [&]() LEASEHOLD_REQUIRES(mutex_) { return at_once_ > seen || limit_left_; };
   do {
-    seen = announced_;
+    seen = at_once_;
   } while (!limit_left_ &&
            room_.wait_until(lock, stop, std::min(end, when(heard, part, seen)), changed));
   return LookPace::Reason::news;
@@ -121,12 +121,13 @@ LookPace::Reason TaskBoard::rest(const std::stop_token& stop, milliseconds pause
 
 void TaskBoard::announce(const News& news) {
   const ThreadLock lock(mutex_);
-  if (news.added.empty()) ++announced_;
+  std::size_t number = news.added.empty() ? 1 : 0;
   for (const Lane& lane : lanes_) {
     const auto added = news.added.find(lane.kind->type);
-    if (added != news.added.end() && !at_its_limit(lane)) announced_ += added->second;
+    if (added != news.added.end() && !at_its_limit(lane)) number += added->second;
   }
-  if (announced_ > 0) room_.notify_all();
+  at_once_ = std::max(at_once_, number);
+  if (number > 0) room_.notify_all();
 }
 
 void TaskBoard::add(std::vector<TaskRunPtr> runs) {

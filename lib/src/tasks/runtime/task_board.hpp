@@ -205,7 +205,8 @@ class TaskBoard {
   bool cautious_ LEASEHOLD_GUARDED_BY(mutex_) = false;
   // The dangerous task that is to begin alone, or has begun less than `longest_alone` ago.
   const TaskRun* alone_ LEASEHOLD_GUARDED_BY(mutex_) = nullptr;
-  std::size_t announced_ LEASEHOLD_GUARDED_BY(mutex_) = 0;  // tasks, since the last look
+  // The most tasks that were announced at once since the last look.
+  std::size_t at_once_ LEASEHOLD_GUARDED_BY(mutex_) = 0;
   bool limit_left_ LEASEHOLD_GUARDED_BY(mutex_) = false;    // by some type, since the last look
   bool closed_ LEASEHOLD_GUARDED_BY(mutex_) = false;
   Clock::time_point next_alarm_ LEASEHOLD_GUARDED_BY(mutex_) = Clock::time_point::max();
