@@ -187,7 +187,7 @@ BEGIN
     ORDER BY c.relname
   LOOP
     BEGIN
-      EXECUTE format('SELECT count(*) FROM (SELECT FROM "leasehold".%I LIMIT 100001) AS some', part.relname)
+      EXECUTE format('SELECT count(*) FROM (SELECT FROM "leasehold".%I LIMIT 100001) AS counted', part.relname)
         INTO number;
       EXECUTE format('DROP TABLE "leasehold".%I', part.relname);
       dropped := dropped + greatest(number, pg_stat_get_live_tuples(part.oid));
