@@ -29,9 +29,9 @@ using std::chrono::steady_clock;
 constexpr seconds time_between_reports{10};
 // Nothing changes for so long: it will not end.
 constexpr seconds longest_standstill{90};
-// Well past the lease, and past the time-out of statements.
+// Well past the lease, and so far past the time-out of statements that backends would pile up.
 constexpr milliseconds time_frozen = ledger_lease * 3 / 2;
-constexpr milliseconds time_locked = ledger_command_timeout * 5 / 2;
+constexpr milliseconds time_locked = ledger_command_timeout * 4;
 
 class Soak {
  public:
