@@ -17,8 +17,8 @@ const char* to_string(LedgerBug bug) {
       return "unguarded_effect";
     case LedgerBug::prefetched_count:
       return "prefetched_count";
-    case LedgerBug::convict_at_once:
-      return "convict_at_once";
+    case LedgerBug::convict_innocent:
+      return "convict_innocent";
     case LedgerBug::extra_connections:
       return "extra_connections";
   }
@@ -28,7 +28,7 @@ const char* to_string(LedgerBug bug) {
 std::vector<LedgerBug> all_ledger_bugs() {
   return {LedgerBug::effect_outside,   LedgerBug::effect_after_completion,
           LedgerBug::unguarded_effect, LedgerBug::prefetched_count,
-          LedgerBug::convict_at_once,  LedgerBug::extra_connections};
+          LedgerBug::convict_innocent, LedgerBug::extra_connections};
 }
 
 LedgerBug ledger_bug(std::string_view name) {

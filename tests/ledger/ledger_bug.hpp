@@ -12,7 +12,7 @@ enum class LedgerBug {
   effect_after_completion,  ///< the completion is committed before the effect
   unguarded_effect,         ///< a worker that has lost its lease has its effect all the same
   prefetched_count,         ///< tasks that were leased ahead count as crashed
-  convict_at_once,          ///< the first crash of a task makes it dead
+  convict_innocent,         ///< the first lease that expires makes its task dead, started or not
   extra_connections,        ///< a worker has more connections than it was given
 };
 

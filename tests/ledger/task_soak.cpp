@@ -27,6 +27,8 @@ using std::chrono::seconds;
 using std::chrono::steady_clock;
 
 constexpr seconds time_between_reports{10};
+constexpr std::int64_t effects_between_faults = 50;
+constexpr seconds longest_between_faults{1};
 // Nothing changes for so long: it will not end.
 constexpr seconds longest_standstill{90};
 // Well past the lease, and so far past the time-out of statements that backends would pile up.
@@ -40,7 +42,10 @@ class Soak {
     migrate(server_.uri());
     pqxx::connection connection{server_.uri()};
     create_ledger(connection);
-    if (options_.bug == LedgerBug::prefetched_count) count_prefetched(connection);
+    if (options_.bug == LedgerBug::prefetched_count ||
+        options_.bug == LedgerBug::convict_innocent) {
+      count_prefetched(connection);
+    }
     for (const auto& [name, least] : options_.faults) {
       todo_.insert(todo_.end(), static_cast<std::size_t>(least), name);
     }
@@ -51,19 +56,20 @@ class Soak {
 
   TaskSoakReport run() {
     const BackendWatch watch{server_.uri()};
+    TaskProducer producer{{.uri = server_.uri() + "?application_name=producer",
+                           .seed = random_(),
+                           .backlog = std::clamp<std::int64_t>(options_.tasks / 10, 1'000, 5'000),
+                           .more = [this](std::int64_t added) { return wants_more(added); }}};
+    // Ends first: the producer may wait for a worker that is frozen in a transaction.
     WorkerCrew crew{{.uri = server_.uri(),
                      .bug = options_.bug,
                      .work = options_.work,
                      .log = options_.directory / "workers.log"},
                     random_};
-    TaskProducer producer{{.uri = server_.uri() + "?application_name=producer",
-                           .seed = random_(),
-                           .backlog = std::clamp<std::int64_t>(options_.tasks / 10, 1'000, 5'000),
-                           .more = [this](std::int64_t added) { return wants_more(added); }}};
     while (!producer.done()) {
       std::this_thread::sleep_for(milliseconds{100 + random_() % 400});
       crew.thaw();
-      let_something_happen(crew);
+      if (work_goes_on()) let_something_happen(crew);
       report_progress(producer.added());
     }
     crew.thaw_all();
@@ -78,6 +84,19 @@ class Soak {
   bool wants_more(std::int64_t added) const {
     return added < options_.tasks || !all_faults_happened_ ||
            steady_clock::now() < begin_ + options_.time;
+  }
+
+  // Somebody works again, or has not been able to for a while: faults also coincide.
+  bool work_goes_on() {
+    pqxx::connection connection{server_.uri()};
+    const auto effects = number_of(connection, "SELECT count(*) FROM ledger");
+    if (effects < effects_before_ + effects_between_faults &&
+        steady_clock::now() < last_fault_ + longest_between_faults) {
+      return false;
+    }
+    effects_before_ = effects;
+    last_fault_ = steady_clock::now();
+    return true;
   }
 
   void let_something_happen(WorkerCrew& crew) {
@@ -210,6 +229,8 @@ class Soak {
   std::mt19937_64 random_;
   const steady_clock::time_point begin_;
   steady_clock::time_point next_report_ = begin_ + time_between_reports;
+  steady_clock::time_point last_fault_ = begin_;
+  std::int64_t effects_before_ = 0;
   PostgresServer server_;
   std::vector<std::string> todo_;
   std::vector<std::string> proportion_;

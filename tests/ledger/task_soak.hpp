@@ -22,7 +22,7 @@ struct TaskSoakOptions {
   std::chrono::milliseconds work{5};
   /// How often each fault happens at least. The others are chosen in this proportion.
   std::map<std::string, int> faults{
-      {"kill", 8}, {"freeze", 2}, {"terminate", 8}, {"lock_table", 1}, {"kill_server", 1}};
+      {"kill", 6}, {"freeze", 2}, {"terminate", 6}, {"lock_table", 1}, {"kill_server", 1}};
   /// For what the workers complain about. It is removed if no rule was broken.
   std::filesystem::path directory;
   /// Told now and then how far it is.

@@ -56,7 +56,7 @@ class WorkerCrew {
   const Options options_;
   std::mt19937_64& random_;
   int started_ = 0;
-  std::vector<Member> members_;
+  std::vector<Member> members_;  // in the order of their start
 };
 
 }  // namespace leasehold::testing

@@ -124,7 +124,7 @@ void run(const Options& options) {
   sigemptyset(&signals);
   sigaddset(&signals, SIGTERM);
   pthread_sigmask(SIG_BLOCK, &signals, nullptr);  // before any other thread is made
-  const int max_crashes = options.bug == LedgerBug::convict_at_once ? 1 : ledger_max_crashes;
+  const int max_crashes = options.bug == LedgerBug::convict_innocent ? 1 : ledger_max_crashes;
   TaskQueue queue{
       options.uri + "?application_name=queue-" + options.name,
       {.postgres = {.connections = ledger_pool, .command_timeout = ledger_command_timeout},

@@ -37,7 +37,7 @@ INSTANTIATE_TEST_SUITE_P(
                       Planted{LedgerBug::effect_after_completion, {{"kill", 8}}, " has 0 effects"},
                       Planted{LedgerBug::unguarded_effect, {{"freeze", 6}}, " has 2 effects"},
                       Planted{LedgerBug::prefetched_count, {{"kill", 8}}, "crashes were counted"},
-                      Planted{LedgerBug::convict_at_once, {{"kill", 8}}, "tasks are dead"},
+                      Planted{LedgerBug::convict_innocent, {{"kill", 8}}, "tasks are dead"},
                       Planted{LedgerBug::extra_connections, {}, "backends, but"}),
     [](const auto& planted) { return std::string(to_string(planted.param.bug)); });
 
