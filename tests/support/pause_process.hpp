@@ -7,6 +7,7 @@
 #include "harness/process.hpp"
 #include "leasehold/sqlite.hpp"
 #include "tests/support/sqlite_connection.hpp"
+#include "tests/support/test_namespace.hpp"
 
 namespace leasehold::testing {
 

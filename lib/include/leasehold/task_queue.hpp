@@ -246,8 +246,9 @@ class LEASEHOLD_API TaskQueue {
   ~TaskQueue();
 
   /// Adds a task. After OutcomeUnknown it is safe to repeat the call only if the task has a
-  /// unique_key. To add a task in a transaction of your own, use enqueue_in() of
-  /// leasehold/postgres.hpp or leasehold/sqlite.hpp.
+  /// unique_key and cannot have ended meanwhile, which would have made the key free again. To add a
+  /// task in a transaction of your own, use enqueue_in() of leasehold/postgres.hpp or
+  /// leasehold/sqlite.hpp.
   Enqueued enqueue(const NewTask& task);
 
   /// Adds all tasks or none, in one statement. At most 100,000. The results have the same order.

@@ -220,6 +220,23 @@ TEST_P(ServerFaultsTest, EndpointsAnswerWhilePostgresIsDownAndRoundsGoOnAfterwar
   EXPECT_EQ(daemon.logged("round works again"), 1U) << daemon.log();
 }
 
+TEST_P(ServerFaultsTest, ALockedTableCostsNoMoreThanItsOneConnection) {
+  const auto daemon = start({"--queue", "leasehold command-timeout=500ms"});
+  expect_in_order(daemon);
+  {
+    pqxx::connection connection{server->uri()};
+    pqxx::work transaction{connection};
+    transaction.exec("LOCK TABLE leasehold.tasks");
+    const std::string failed = "leasehold_rounds_total{queue=\"leasehold\",outcome=\"failed\"}";
+    EXPECT_TRUE(eventually([&] { return daemon.metric(failed) >= 5; }, long_patience));
+    const std::string ours = "pg_stat_activity WHERE application_name = 'leaseholdd'";
+    EXPECT_TRUE(eventually([&] { return sql("SELECT count(*) FROM " + ours) == "1"; }))
+        << "statements of earlier rounds still wait: " << sql("SELECT query FROM " + ours);
+  }
+  expect_in_order(daemon);
+  expect_recovery(daemon);
+}
+
 TEST_P(ServerFaultsTest, ItStartsBeforePostgresDoes) {
   server->stop();
   const auto daemon = start();

@@ -19,6 +19,9 @@
 #include "harness/temp_dir.hpp"
 #include "tests/support/eventually.hpp"
 #include "tests/support/fault_proxy.hpp"
+#include "tests/support/kept_log.hpp"
+#include "tests/support/running_worker.hpp"
+#include "tests/support/signal.hpp"
 #include "tests/support/test_namespace.hpp"
 #include "tests/support/together.hpp"
 
@@ -212,15 +215,21 @@ TEST_F(TaskTimeoutTest, AServerWithoutRoomForConnectionsSaysSoAndGetsBetter) {
     }
   })) {
   }
-  TaskQueue queue{small.uri()};
+  const auto [logger, log] = KeptLog::make();
+  TaskQueue queue{small.uri(), {.postgres = {.connections = 2}, .logger = logger}};
   try {
     queue.enqueue({.type = "t"});
     ADD_FAILURE() << "accepted";
   } catch (const Unavailable& full) {
     EXPECT_NE(std::string(full.what()).find("53300"), std::string::npos) << full.what();
   }
+  Worker worker{queue};
+  worker.on("t", [](Task&) {});
+  const RunningWorker running{worker};
+  EXPECT_TRUE(eventually([&] { return log->count("cannot reach its tasks") == 1; }, 60s));
   crowd.clear();
   EXPECT_TRUE(eventually([&] { return works([&] { queue.enqueue({.type = "t"}); }); }, 60s));
+  EXPECT_TRUE(eventually([&] { return worker.stats().completed == 1; }, 60s));
 }
 
 TEST_F(TaskTimeoutTest, AFullDiskIsSaidAndGetsBetter) {
@@ -237,10 +246,22 @@ TEST_F(TaskTimeoutTest, AFullDiskIsSaidAndGetsBetter) {
       ASSERT_EQ(::chown(place.c_str(), user->uid, user->gid), 0);
     }
     full.run_sql("CREATE TABLESPACE small LOCATION '" + place.string() + "'");
+    full.run_sql("ALTER DATABASE postgres SET default_tablespace = small");
     migrate(full.uri());
-    full.run_sql(
-        "ALTER TABLE leasehold.tasks SET TABLESPACE small; "
-        "CREATE TABLE filler (text text) TABLESPACE small");
+    full.run_sql("CREATE TABLE filler (text text)");
+
+    const auto [logger, log] = KeptLog::make();
+    TaskQueue working_queue{full.uri(), {.logger = logger}};
+    Worker worker{working_queue};
+    Signal started;
+    Signal go;
+    worker.on("slow", [&](Task&) {
+      started.set();
+      EXPECT_TRUE(go.wait());
+    });
+    const TaskId slow = working_queue.enqueue({.type = "slow"}).id;
+    const RunningWorker running{worker};
+    ASSERT_TRUE(started.wait());
     EXPECT_ANY_THROW(full.run_sql(
         "INSERT INTO filler SELECT repeat(md5(i::text), 50) FROM generate_series(1, 100000) i"));
     TaskQueue queue{full.uri()};
@@ -255,8 +276,14 @@ TEST_F(TaskTimeoutTest, AFullDiskIsSaidAndGetsBetter) {
       EXPECT_EQ(refused.reason(), ServerRefused::Reason::cannot_save) << refused.what();
       EXPECT_TRUE(refused.transient());
     }
+    go.set();  // there is no room for a finished task
+    EXPECT_TRUE(eventually(
+        [&] { return log->count("worker refused") == 1 && worker.stats().settling == 1; }, 60s))
+        << "its completion is kept";
     full.run_sql("DROP TABLE filler; CHECKPOINT");
     EXPECT_TRUE(eventually([&] { return works(enqueue); }, 60s));
+    EXPECT_TRUE(eventually([&] { return worker.stats().completed == 1; }, 60s));
+    EXPECT_EQ(working_queue.get(slow)->attempts, 1);
   }
   EXPECT_EQ(::umount2(dir.path().c_str(), MNT_DETACH), 0);
 }

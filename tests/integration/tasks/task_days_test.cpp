@@ -143,6 +143,21 @@ TEST_F(TaskDaysTest, RetentionDropsWholeDays) {
   complete_one(queue);
 }
 
+TEST_F(TaskDaysTest, ADayThatSomebodyReadsIsDroppedLater) {
+  for (const int ago : {7, 8, 9}) {
+    add_old_day(ago);
+    insert(ago, -ago);
+  }
+  TaskQueue queue{uri()};
+  {
+    pqxx::connection connection{uri()};
+    pqxx::work reading{connection};
+    reading.exec("SELECT count(*) FROM leasehold." + day(-8));
+    EXPECT_EQ(queue.remove_finished({.completed = 24h}), 9U) << "the days before it";
+  }
+  EXPECT_EQ(queue.remove_finished({.completed = 24h}), 8U + 7U);
+}
+
 // Dropping a day locks everybody out who completes tasks: it must not last longer than it takes.
 TEST_F(TaskDaysTest, NobodyIsLockedOutWhileOldDaysAreCounted) {
   add_old_day(8);

@@ -22,6 +22,8 @@ namespace {
 
 class TaskPlansTest : public PostgresTaskTest {
  protected:
+  static constexpr int days = 4;  // today and those before, each with completed tasks
+
   // A million ready tasks of four types, some scheduled for later at a higher priority, some
   // leased, and many finished.
   static void SetUpTestSuite() {
@@ -39,14 +41,33 @@ class TaskPlansTest : public PostgresTaskTest {
         "          FROM generate_series(1, 50000) "
         "UNION ALL SELECT 't1', '{}', now(), 'leased', 0, now() + i * interval '1 ms', 'w', now() "
         "          FROM generate_series(1, 2000) i;"
-        "INSERT INTO leasehold.finished_tasks (id, version, lease_id, run_at, created_at, "
+        "ANALYZE leasehold.tasks");
+    for (int day = 0; day < days; ++day) finish_tasks_of(day);
+    sql("ANALYZE leasehold.finished_tasks");
+  }
+  // 50,000 completed tasks, 5,000 dead and 5,000 cancelled ones.
+  static void finish_tasks_of(int days_ago) {
+    if (days_ago > 0) {
+      sql("CREATE TABLE leasehold." + partition_of(days_ago) +
+          " PARTITION OF leasehold.finished_completed FOR VALUES FROM ('" + day(days_ago) +
+          " 00:00+00') TO ('" + day(days_ago - 1) + " 00:00+00')");
+    }
+    sql("INSERT INTO leasehold.finished_tasks (id, version, lease_id, run_at, created_at, "
         "  updated_at, finished_at, priority, attempts, max_attempts, crash_count, type, state, "
         "  payload) "
-        "SELECT 10000000 + i, 2, 7, now(), now(), now(), now() - i * interval '1 ms', 0, 1, 10, 0, "
-        "       't2', CASE WHEN i % 1000 = 0 THEN 'dead' ELSE 'completed' END, '{}' "
-        "FROM generate_series(1, 200000) i;"
-        "ANALYZE leasehold.tasks; ANALYZE leasehold.finished_tasks");
+        "SELECT 10000000 + " +
+        std::to_string(days - days_ago) +
+        " * 1000000 + i, 2, 7, now(), now(), now(), timestamptz '" + day(days_ago) +
+        " 12:00+00', 0, 1, 10, 0, 't2', CASE i % 12 WHEN 0 THEN 'dead' WHEN 1 THEN 'cancelled' "
+        "  ELSE 'completed' END, '{}' FROM generate_series(1, 60000) i");
   }
+  /// As YYYYMMDD. Days are those of UTC.
+  static std::string day(int days_ago) {
+    static const std::string today = sql("SELECT to_char(now() AT TIME ZONE 'UTC', 'YYYYMMDD')");
+    return sql("SELECT to_char(date '" + today + "' - " + std::to_string(days_ago) +
+               ", 'YYYYMMDD')");
+  }
+  static std::string partition_of(int days_ago) { return "finished_completed_" + day(days_ago); }
   void SetUp() override {}  // the tables are the suite's
 
   template <typename... Args>
@@ -81,10 +102,11 @@ class TaskPlansTest : public PostgresTaskTest {
 
   /// Partitions that are empty may be read as they like.
   static void expect_small_scans_only(const std::string& plan) {
-    const std::string today = "finished_completed_" + sql("SELECT to_char(now() AT TIME ZONE "
-                                                          "'UTC', 'YYYYMMDD')");
-    EXPECT_EQ(plan.find("Seq Scan on tasks"), std::string::npos) << plan;
-    EXPECT_EQ(plan.find("Seq Scan on " + today), std::string::npos) << plan;
+    std::vector<std::string> large{"tasks", "finished_dead", "finished_cancelled"};
+    for (int day = 0; day < days; ++day) large.push_back(partition_of(day));
+    for (const auto& table : large) {
+      EXPECT_EQ(plan.find("Seq Scan on " + table), std::string::npos) << plan;
+    }
   }
 
   static void expect_index(const std::string& plan, const std::string& index) {
@@ -290,19 +312,47 @@ TEST_F(TaskPlansTest, Retry) {
   expect_small_scans_only(plan);
 }
 TEST_F(TaskPlansTest, List) {
-  const auto plan = plan_of("inspect.sql", "list", nullptr, nullptr, nullptr, 0, 100, "true");
-  EXPECT_NE(plan.find("tasks_pkey"), std::string::npos) << plan;
-  expect_small_scans_only(plan);
+  // Behind all that is pending, so that the days have to be merged.
+  for (const char* after : {"0", "10500000"}) {
+    const auto plan = plan_of("inspect.sql", "list", nullptr, nullptr, nullptr, after, 100, "true");
+    EXPECT_NE(plan.find("tasks_pkey"), std::string::npos) << plan;
+    EXPECT_EQ(plan.find("Sort  "), std::string::npos) << plan;
+    expect_small_scans_only(plan);
+  }
 }
-// Tables that cannot have tasks in the state are not read: 200 of a million are dead.
+// Tables that cannot have tasks in the state are not read.
 TEST_F(TaskPlansTest, ListByState) {
   const auto dead = plan_of("inspect.sql", "list", nullptr, "dead", nullptr, 0, 100, "true");
   EXPECT_NE(dead.find("finished_dead"), std::string::npos) << dead;
   EXPECT_EQ(dead.find("on tasks"), std::string::npos) << dead;
   EXPECT_EQ(dead.find("finished_completed"), std::string::npos) << dead;
+  const auto completed = plan_of("inspect.sql", "list", "t2", "completed", nullptr, 0, 100, "true");
+  EXPECT_NE(completed.find(partition_of(days - 1) + "_"), std::string::npos) << completed;
+  EXPECT_EQ(completed.find("on tasks"), std::string::npos) << completed;
+  expect_small_scans_only(completed);
   const auto leased = plan_of("inspect.sql", "list", nullptr, "leased", "w", 0, 100, "true");
   EXPECT_NE(leased.find("tasks_leased"), std::string::npos) << leased;
   EXPECT_EQ(leased.find("finished_"), std::string::npos) << leased;
+}
+
+TEST_F(TaskPlansTest, RemoveFinished) {
+  for (const std::string state : {"dead", "cancelled"}) {
+    const auto plan = plan_of("manage.sql", "remove_finished", state, 86'400'000, 1'000);
+    EXPECT_NE(plan.find("finished_" + state + "_age"), std::string::npos) << plan;
+    EXPECT_NE(plan.find("finished_" + state + "_id_idx"), std::string::npos) << plan;
+    expect_small_scans_only(plan);
+  }
+  // The tasks of a day are found from its beginning, and deleted by the index.
+  const auto plan = plan_of("manage.sql", "remove_finished", "completed", 3'600'000, 1'000);
+  const auto deletes = plan.find("Delete on");
+  ASSERT_NE(deletes, std::string::npos) << plan;
+  expect_small_scans_only(plan.substr(deletes));
+  EXPECT_NE(plan.find(partition_of(days - 1) + "_id_idx", deletes), std::string::npos) << plan;
+}
+TEST_F(TaskPlansTest, DropDaysDoesNotReadToday) {
+  const auto plan = plans_inside("SELECT leasehold.drop_days(86400000)");
+  EXPECT_NE(plan.find(partition_of(days - 1)), std::string::npos) << plan;
+  EXPECT_EQ(plan.find(partition_of(0)), std::string::npos) << plan;
 }
 
 TEST_F(TaskPlansTest, RenewalsAreHot) {
