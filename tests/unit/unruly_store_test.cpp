@@ -75,6 +75,9 @@ class UnrulyServer {
     const std::lock_guard guard(mutex_);
     calls_.push_back(std::move(call));
   }
+  /// Renewals are refused: others have the tasks.
+  std::atomic<bool> has_leased_to_others{false};
+
   std::vector<LeasedTask> take(std::size_t limit, std::size_t starts) {
     const std::lock_guard guard(mutex_);
     std::vector<LeasedTask> taken;
@@ -107,6 +110,7 @@ class UnrulyStore : public TaskStore {
     Renewed reply;
     for (const Renewable& lease : leases) reply.renewed.push_back(lease.key.id);
     server_.execute({"extend", values(reply.renewed)});
+    if (server_.has_leased_to_others) reply.renewed.clear();
     return reply;
   }
   std::vector<TaskId> complete(std::span<const FinishedTask> tasks, Keep) override {
@@ -377,6 +381,21 @@ TEST_F(UnrulyStoreTest, EveryThreadSurvivesWhatNoStoreShouldThrow) {
   EXPECT_TRUE(eventually([&] { return server.tasks_in("fail") == 1; }, 60s));
   EXPECT_TRUE(eventually([&] { return server.tasks_in("release") == 1; }, 60s));
   EXPECT_TRUE(eventually([&] { return server.calls("listen").size() == 1; }, 60s));
+}
+
+TEST_F(UnrulyStoreTest, AHandlerIsToldOfALossEvenIfNobodyCanSayWhy) {
+  options.lease = 3s;
+  server.set_fault([](const std::string& call, const auto&) {
+    if (call == "get") throw std::logic_error("unknown task state paused");
+  });
+  server.has_leased_to_others = true;
+  std::atomic<StopReason> told{StopReason::none};
+  start_worker([&](Task& task) {
+    EXPECT_TRUE(eventually([&] { return task.stop_token().stop_requested(); }, 60s));
+    told = task.stop_reason();
+  });
+  server.add(task(1));
+  EXPECT_TRUE(eventually([&] { return told == StopReason::lease_lost; }, 60s));
 }
 
 TEST_F(UnrulyStoreTest, AnObserverThatThrowsIsLogged) {

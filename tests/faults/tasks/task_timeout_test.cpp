@@ -28,6 +28,8 @@
 namespace leasehold::testing {
 namespace {
 
+using Then = FaultProxy::Then;
+
 class TaskTimeoutTest : public ::testing::Test {
  protected:
   static void SetUpTestSuite() { shared = std::make_unique<PostgresServer>(); }
@@ -117,6 +119,37 @@ TEST_F(TaskTimeoutTest, UnusedConnectionsAreClosed) {
   EXPECT_TRUE(queue.get(TaskId{1})) << "it connects again";
 }
 
+// The answer has come, but the cancellation hangs on the way. Until that is given up, the
+// connection is neither used again nor replaced by another.
+TEST_F(TaskTimeoutTest, AConnectionKeepsItsPlaceUntilItsCancellationIsOver) {
+  FaultProxy proxy{server.port()};
+  TaskQueue queue{PostgresServer::uri_through(proxy.port()) + "?application_name=" + name,
+                  {.postgres = {.connections = 1, .command_timeout = 2s}}};
+  const TaskId id = queue.enqueue({.type = "t"}).id;
+  pqxx::connection other{server.uri()};
+  pqxx::work lock{other};
+  lock.exec("LOCK TABLE leasehold.tasks IN ACCESS EXCLUSIVE MODE");
+  proxy.swallow_next_request(Then::hang, "\x04\xd2\x16\x2e");  // how a request to cancel begins
+  std::atomic<bool> one_is_back{false};
+  std::jthread one([&] {
+    works([&] { queue.get(id); });
+    one_is_back = true;
+  });
+  ASSERT_TRUE(proxy.wait_swallowed());
+  lock.commit();
+  std::atomic<bool> two_is_back{false};
+  std::jthread two([&] {
+    EXPECT_NO_THROW(queue.get(id));
+    two_is_back = true;
+  });
+  int most = 0;
+  while (!two_is_back) {
+    const int now = count(our_backends());
+    if (!one_is_back) most = std::max(most, now);  // later the old one may linger for a moment
+  }
+  EXPECT_EQ(most, 1);
+}
+
 TEST_F(TaskTimeoutTest, ACancellationHitsNoOtherStatement) {
   TaskQueue queue{uri(), {.postgres = {.connections = 1, .command_timeout = 100ms}}};
   const TaskId id = queue.enqueue({.type = "t"}).id;
@@ -188,6 +221,29 @@ TEST_F(TaskTimeoutTest, AReadOnlyConnectionIsNotKept) {
       "SET default_transaction_read_only = off; "
       "ALTER DATABASE postgres RESET default_transaction_read_only");
   EXPECT_NO_THROW(queue.enqueue({.type = "t"}));
+}
+
+TEST_F(TaskTimeoutTest, OneReadOnlyConnectionTellsOfTheOthers) {
+  constexpr int connections = 3;
+  TaskQueue queue{uri(), {.postgres = {.connections = connections, .command_timeout = 60s}}};
+  server.run_sql("ALTER DATABASE postgres SET default_transaction_read_only = on");
+  {
+    pqxx::connection other{server.uri()};
+    pqxx::work lock{other};
+    lock.exec("SET TRANSACTION READ WRITE");
+    lock.exec("LOCK TABLE leasehold.tasks IN ACCESS EXCLUSIVE MODE");
+    std::vector<std::jthread> callers;
+    for (int i = 0; i < connections; ++i) {
+      callers.emplace_back([&] { EXPECT_NO_THROW(queue.get(TaskId{1})); });
+    }
+    ASSERT_TRUE(eventually([&] { return count(our_backends()) == connections; }, 60s));
+    lock.commit();
+  }
+  server.run_sql(
+      "SET default_transaction_read_only = off; "
+      "ALTER DATABASE postgres RESET default_transaction_read_only");
+  EXPECT_THROW(queue.enqueue({.type = "t"}), ServerRefused);
+  EXPECT_NO_THROW(queue.enqueue({.type = "t"})) << "they are not tried one by one";
 }
 
 TEST_F(TaskTimeoutTest, TextIsUtf8WhateverTheRoleAndTheUriSay) {

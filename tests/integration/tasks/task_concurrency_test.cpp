@@ -381,14 +381,14 @@ TEST_F(TaskLocksTest, ALockedRowDoesNotKeepOtherLeasesFromRenewal) {
   const auto id = [&](std::size_t i) { return std::to_string(leases[i].id().value); };
   // Another worker has the last one, with the same version.
   sql("UPDATE leasehold.tasks SET lease_id = 5 WHERE id = " + id(3));
-  sql("UPDATE leasehold.tasks SET lease_expiry = now()");
+  sql("UPDATE leasehold.tasks SET lease_expiry = now(), started = false");
   pqxx::connection other{uri()};
   pqxx::work locks{other};
   locks.exec("SELECT FROM leasehold.tasks WHERE id = " + id(1) + " FOR UPDATE");
 
   EXPECT_EQ(queue.extend(leases), std::vector{leases[3].id()}) << "the locked one is not stale";
   EXPECT_EQ(sql("SELECT string_agg(id::text, ' ' ORDER BY id) FROM leasehold.tasks "
-                "WHERE lease_expiry > now() + interval '30 min'"),
+                "WHERE lease_expiry > now() + interval '30 min' AND started"),
             id(0) + " " + id(2));
   try {
     leases[1].extend();

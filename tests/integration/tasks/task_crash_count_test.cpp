@@ -149,6 +149,14 @@ TEST_P(TaskCrashCountTest, AFailureSetsTheCountBack) {
   EXPECT_FALSE(lease_unstarted().suspect);
 }
 
+TEST_P(TaskCrashCountTest, ATaskThatFailedForGoodHasNotCrashed) {
+  const TaskId id = queue.enqueue({.type = "t"}).id;
+  lease_one(queue).abandon();
+  EXPECT_EQ(crash(id).crash_count, 1);
+  EXPECT_EQ(lease_one(queue).fail("in order", Retry::never()), FailOutcome::dead);
+  EXPECT_EQ(record(id).crash_count, 0);
+}
+
 TEST_P(TaskCrashCountTest, AReleaseSetsTheCountBackUnlessTheTaskWasNotStarted) {
   const TaskId id = queue.enqueue({.type = "t"}).id;
   lease_one(queue).abandon();

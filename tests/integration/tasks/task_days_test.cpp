@@ -126,6 +126,22 @@ TEST_F(TaskDaysTest, TasksOutsideOfAllDaysAreInNobodysWayAndAreRemovedToo) {
   EXPECT_EQ(queue.stats().outcomes_unknown, 0U);
 }
 
+TEST_F(TaskDaysTest, ExpiredLeasesComeBackEvenIfNoDaysCanBeAdded) {
+  sql("DROP TABLE leasehold." + day(2) +
+      "; DROP ROLE IF EXISTS powerless; CREATE ROLE powerless;"
+      "GRANT USAGE ON SCHEMA leasehold TO powerless;"
+      "ALTER FUNCTION leasehold.add_days(integer) OWNER TO powerless");
+  TaskQueue crashing{uri(), {.recovery = std::nullopt}};
+  const TaskId id = crashing.enqueue({.type = "t"}).id;
+  lease_one(crashing).abandon();
+  expire(id);
+  TaskQueue queue{uri()};
+  EXPECT_EQ(queue.lease({.types = {"t"}}).size(), 1U);
+  EXPECT_FALSE(is_there(2));
+  sql("ALTER FUNCTION leasehold.add_days(integer) OWNER TO CURRENT_USER;"
+      "DROP OWNED BY powerless; DROP ROLE powerless");
+}
+
 TEST_F(TaskDaysTest, RetentionDropsWholeDays) {
   for (const int ago : {1, 2, 3, 9}) {
     add_old_day(ago);
