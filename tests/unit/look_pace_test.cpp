@@ -57,8 +57,9 @@ TEST(LookPaceTest, AfterAQuietTimeAnAnnouncementIsAnsweredQuickly) {
   LookPace pace{20ms, 1s};
   pace.adapt(5, true);
   for (int i = 0; i < 100; ++i) pace.looked(Reason::news, Found::nothing, start);
-  EXPECT_EQ(pace.heard(start + 200ms), 200ms);
-  EXPECT_EQ(pace.heard(start + 201ms), 4ms) << "1 ms for each of the others";
+  EXPECT_EQ(pace.heard(start + 400ms), 200ms);
+  EXPECT_EQ(pace.heard(start + 800ms), 200ms);
+  EXPECT_EQ(pace.heard(start + 1201ms), 4ms) << "1 ms for each of the others";
 }
 
 /// Returns the pauses after `looks` looks for nothing.
@@ -108,33 +109,51 @@ class Fleet {
     advance(now);
     tasks_.push_back(now);
     for (std::size_t i = 0; i < workers_.size(); ++i) {
-      if (workers_[i].waits) continue;
-      workers_[i].waits = true;
+      if (now < workers_[i].deaf_until) continue;
+      ++heard;
+      if (workers_[i].reason == Reason::news) continue;
       const auto wait = workers_[i].pace.heard(now) * random_share();
-      due_.push({now + std::chrono::duration_cast<Clock::duration>(wait), i});
+      look_later(i, Reason::news, now + std::chrono::duration_cast<Clock::duration>(wait));
     }
   }
   void advance(Clock::time_point now) {
     while (!due_.empty() && due_.top().first <= now) {
       const auto [when, i] = due_.top();
       due_.pop();
-      look(workers_[i], when);
+      if (when == workers_[i].due) look(i, when);
     }
+  }
+
+  void forget() {
+    looks = 0;
+    found = 0;
+    heard = 0;
+    waited = 0ms;
   }
 
   std::size_t looks = 0;
   std::size_t found = 0;
+  std::size_t heard = 0;  // announcements, by all workers together
   Clock::duration waited{0};
 
  private:
   struct Worker {
     LookPace pace;
-    bool waits = false;
+    Clock::time_point due{};  // when it looks
+    Reason reason = Reason::pause;
+    Clock::time_point deaf_until{};
   };
-  void look(Worker& worker, Clock::time_point now) {
+  void look_later(std::size_t i, Reason reason, Clock::time_point when) {
+    workers_[i].reason = reason;
+    workers_[i].due = when;
+    due_.push({when, i});
+  }
+  void look(std::size_t i, Clock::time_point now) {
+    Worker& worker = workers_[i];
     ++looks;
-    worker.waits = false;
-    worker.pace.looked(Reason::news, tasks_.empty() ? Found::nothing : Found::something, now);
+    worker.pace.looked(worker.reason, tasks_.empty() ? Found::nothing : Found::something, now);
+    if (worker.reason == Reason::news) worker.deaf_until = now + worker.pace.rest_from_news();
+    look_later(i, Reason::pause, now + worker.pace.pause());
     if (tasks_.empty()) return;
     ++found;
     waited += now - tasks_.front();
@@ -153,22 +172,33 @@ TEST(LookPaceTest, AFleetOfAnySizeLooksAFewTimesPerTask) {
     constexpr auto between = 20ms;  // 50 tasks a second
     auto now = start;
     for (int i = 0; i < 2'000; ++i) fleet.add_task(now += between);  // learns
-    fleet.looks = 0;
-    fleet.found = 0;
-    fleet.waited = 0ms;
+    fleet.forget();
     for (int i = 0; i < 3'000; ++i) fleet.add_task(now += between);
     const double tasks = double(fleet.found);
     EXPECT_GT(fleet.found, 2'900U) << size;
     EXPECT_LT(double(fleet.looks) / tasks, 3.5) << size;
     EXPECT_LT(fleet.waited / fleet.found, 50ms) << size;
+    EXPECT_LT(double(fleet.heard) / tasks, 50) << size << ": most of them rest from the news";
   }
+}
+
+TEST(LookPaceTest, OnlyAWorkerWhoseLooksAreRareRestsFromTheNews) {
+  LookPace pace{20ms, 1s};
+  pace.adapt(500, true);
+  pace.looked(Reason::news, Found::nothing, start);
+  EXPECT_EQ(pace.rest_from_news(), 0ms);
+  for (int i = 0; i < 20; ++i) pace.looked(Reason::news, Found::nothing, start);
+  EXPECT_GE(pace.rest_from_news(), 10s);
+  EXPECT_LE(pace.rest_from_news(), 20s) << "as long as it would have waited";
+  for (int i = 0; i < 20; ++i) pace.looked(Reason::news, Found::something, start);
+  EXPECT_EQ(pace.rest_from_news(), 0ms);
 }
 
 TEST(LookPaceTest, AnIdleFleetCostsAFewLooksASecond) {
   Fleet fleet{1'000};
   auto now = start;
   for (int i = 0; i < 100; ++i) fleet.add_task(now += 5s);  // learns
-  fleet.looks = 0;
+  fleet.forget();
   for (int i = 0; i < 100; ++i) fleet.add_task(now += 5s);
   EXPECT_LT(fleet.looks, 500U * 50U);
   EXPECT_LT(fleet.waited / fleet.found, 200ms);

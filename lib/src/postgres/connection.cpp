@@ -125,6 +125,11 @@ void Connection::listen(const std::string& channel) {
   }
 }
 
+void Connection::unlisten() {
+  receiver_.reset();  // sends UNLISTEN
+  if (!usable()) throw Unavailable(where_ + ": the listening connection was lost");
+}
+
 std::vector<std::string> Connection::wait_for_notifications() {
   try {
     while (connection_->get_notifs() == 0) {

@@ -42,6 +42,9 @@ class Connection {
   /// Subscribes to the notifications of a channel. Throws what run() throws.
   void listen(const std::string& channel);
 
+  /// Ends listen(). Throws what run() throws.
+  void unlisten();
+
   /// After listen(), waits for notifications or for interrupt(). Returns their payloads. Throws
   /// Unavailable when the connection is lost.
   std::vector<std::string> wait_for_notifications();

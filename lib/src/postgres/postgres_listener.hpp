@@ -47,6 +47,11 @@ class PostgresListener : public TaskListener {
     return {};
   }
 
+  void rest() override {
+    connection_.unlisten();
+    listens_ = false;
+  }
+
  private:
   static News news_of(const std::vector<std::string>& notifications) {
     News news;

@@ -136,6 +136,8 @@ class TaskListener {
   /// Waits until tasks were added or `stop` is requested. The first call returns as soon as the
   /// listener works. Throws Unavailable once it no longer does.
   virtual News wait(const std::stop_token& stop) = 0;
+  /// Hears nothing until the next wait(), which returns as soon as the listener works again.
+  virtual void rest() = 0;
 };
 
 /// Where tasks are kept. Thread-safe. Arguments have been checked, and types occur once.

@@ -35,6 +35,7 @@ void Leaser::run(const std::stop_token& stop) {
       pace_.looked(reason,
                    found == Found::nothing ? LookPace::Found::nothing : LookPace::Found::something,
                    LookPace::Clock::now());
+      rest_from_news_ = pace_.rest_from_news();
       reason = LookPace::Reason::pause;
       if (recovered || found == Found::all_it_asked_for) continue;
       pause = pace_.pause();

@@ -19,6 +19,9 @@ class Leaser {
   /// Whether new tasks are announced. May be called from any thread.
   void set_listening(bool listening) noexcept { listening_ = listening; }
 
+  /// How long this worker had better not listen to announcements; 0 if it should.
+  std::chrono::milliseconds rest_from_news() const noexcept { return rest_from_news_; }
+
   enum class Found { nothing, some, all_it_asked_for };
   /// Looks for tasks once: one statement for the types without a limit, and one for those with a
   /// limit. The two groups take turns in going first.
@@ -31,6 +34,7 @@ class Leaser {
   const WorkerContext& context_;
   const std::span<const TaskKind> kinds_;
   std::atomic<bool> listening_{false};
+  std::atomic<std::chrono::milliseconds> rest_from_news_{};
   LookPace pace_;
   Backoff trouble_;
   bool limited_first_ = false;

@@ -16,7 +16,8 @@ namespace leasehold::inline v0 {
 /// `pace` before it looks. A look for nothing doubles the pace, and one that finds something halves
 /// it. Announcements that arrive during the wait are answered by the same look. The fleet settles
 /// at about two looks per task, whatever its size, or at one look per `share` of time if there are
-/// few tasks. A worker that finds what was announced looks at once.
+/// few tasks. A worker that finds what was announced looks at once. A worker whose looks have
+/// become rare may stop listening for a while.
 ///
 /// Not thread-safe.
 class LookPace {
@@ -37,7 +38,8 @@ class LookPace {
   /// Tasks were announced. Returns the longest time to wait before looking for them.
   microseconds heard(Clock::time_point now) {
     // What was learned in busier times says nothing about now.
-    if (now - last_look_ > share_of_all()) pace_ = std::min(pace_, quiet * others());
+    if (now - last_news_ > 2 * share_of_all()) pace_ = std::min(pace_, quiet * others());
+    last_news_ = now;
     return std::chrono::duration_cast<microseconds>(pace_);
   }
 
@@ -46,7 +48,7 @@ class LookPace {
   void looked(Reason reason, Found found, Clock::time_point now) {
     const bool something = found == Found::something;
     if (reason == Reason::news) {
-      last_look_ = now;
+      last_news_ = now;
       pace_ = something ? pace_ / 2 : std::clamp(pace_ * 2, least, share_of_all());
       if (pace_ < least) pace_ = Time{0};
     }
@@ -58,6 +60,14 @@ class LookPace {
       pause_ = poll_min_ / 2;  // the next look for nothing makes it poll_min
     }
     pause_ = std::max(pause_, poll_min_ / 2);
+  }
+
+  /// How long not to listen; 0 if the worker should listen. Each announcement costs the server a
+  /// wake-up of every process that listens. A worker that would look only once in a while anyway
+  /// need not hear of every task that others take.
+  milliseconds rest_from_news() const {
+    if (pace_ <= rare) return milliseconds{0};
+    return std::chrono::duration_cast<milliseconds>(share_of_all() * (1.0 - random_share() / 2));
   }
 
   /// How long to wait for announcements before looking anyway. Shortened by a random share of up to
@@ -72,6 +82,7 @@ class LookPace {
   static constexpr Time share{40};  // a look every 40 ms is what an idle fleet may cost
   static constexpr Time quiet{1};   // how far apart looks are if nothing was announced lately
   static constexpr Time least{1};
+  static constexpr Time rare{1'000};
 
   double others() const { return static_cast<double>(fleet_ - 1); }
   Time share_of_all() const { return share * static_cast<double>(fleet_); }
@@ -85,7 +96,7 @@ class LookPace {
   bool listening_ = false;
   Time pause_{0};
   Time pace_{0};
-  Clock::time_point last_look_{};  // after news
+  Clock::time_point last_news_{};
 };
 
 }  // namespace leasehold::inline v0

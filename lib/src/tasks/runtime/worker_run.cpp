@@ -169,12 +169,18 @@ void WorkerRun::listen(const std::stop_token& stop) {
     try {
       const auto listener = context_.core.store->listen();
       if (!listener) return;
+      bool rested = false;
       while (!stop.stop_requested()) {
         const News news = listener->wait(stop);
         again.reset();
         said = false;
         leaser_.set_listening(true);
-        board_.announce(news);
+        if (!std::exchange(rested, false)) board_.announce(news);
+        if (const auto time = leaser_.rest_from_news(); time > milliseconds{0}) {
+          listener->rest();
+          sleep_for(time, stop);
+          rested = true;
+        }
       }
     } catch (const std::exception& error) {
       leaser_.set_listening(false);
