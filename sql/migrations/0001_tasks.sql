@@ -154,13 +154,15 @@ BEGIN
     CONTINUE WHEN to_regclass('"leasehold".' || name) IS NOT NULL;
     first := to_char(day, 'YYYY-MM-DD') || ' 00:00+00';
     last := to_char(day + 1, 'YYYY-MM-DD') || ' 00:00+00';
-    -- Too late: tasks of that day are there already.
-    CONTINUE WHEN EXISTS (SELECT FROM "leasehold".finished_completed_other f
-                          WHERE f.finished_at >= first::timestamptz
-                            AND f.finished_at < last::timestamptz);
     -- If somebody else is adding days now, that is enough.
     EXIT WHEN NOT pg_try_advisory_xact_lock(hashtextextended('days of "leasehold"', 0));
     BEGIN
+      -- What ATTACH will need, before anything is made for nothing.
+      LOCK TABLE "leasehold".finished_completed_other IN ACCESS EXCLUSIVE MODE NOWAIT;
+      -- Too late: tasks of that day are there already.
+      CONTINUE WHEN EXISTS (SELECT FROM "leasehold".finished_completed_other f
+                            WHERE f.finished_at >= first::timestamptz
+                              AND f.finished_at < last::timestamptz);
       -- Not CREATE TABLE … PARTITION OF, which locks all readers and writers out.
       EXECUTE format(
         'CREATE TABLE "leasehold".%I (LIKE "leasehold".finished_completed INCLUDING ALL)', name);
@@ -369,8 +371,14 @@ $$;
 
 -- Leases what is due: for each type, by priority, then run_at, then id; at most `share` of a type, `most` in
 -- all, and about `most_bytes` of payloads and progress. The first `starts` tasks, and all suspects, are
--- leased as started. `cut`: there were more, but for the bytes. `duration` in ms, times in µs since 1970.
+-- leased as started; no more suspects than `starts` are leased, except for a single one, because whoever
+-- cannot start them at once only risks that they count a crash. `cut`: there were more, but for the bytes or
+-- the suspects.
+-- Without `durable` the commit does not wait for the disk. `duration` in ms, times in µs since 1970.
 -- sql/queries/lease.sql calls it.
+--
+-- At most 16 of these calls are under way at once; the next one returns a single row of nulls. More of them
+-- would only step over each other's locked rows.
 --
 -- A function, so that its plan is made once a connection and not once a call (planning costs several
 -- times the execution), and so that the settings can pin the plan to the index, whatever the statistics
@@ -389,7 +397,7 @@ $$;
 -- the µs here, and cheaper than extract().
 CREATE FUNCTION "leasehold".lease(
   worker text, lease bigint, duration bigint, share integer, most integer, most_bytes bigint,
-  starts integer, types text[],
+  starts integer, durable boolean, types text[],
   floor_of integer[], floor_rank integer[], floor_run_at bigint[], floor_id bigint[])
 RETURNS TABLE (
   id bigint, version bigint, type text, priority integer, payload json, progress json, attempts integer,
@@ -404,17 +412,34 @@ SET enable_mergejoin = off
 SET enable_sort = off
 AS $$
 DECLARE
+  slots     integer := hashtext('leases of "leasehold"');
+  slot      integer := pg_backend_pid() % 16;
+  tries     integer := 0;
   chosen    tid[];
   sizes     bigint[];
   all_bytes bigint;
+  suspects  integer;
+  dubious   boolean[];
   number    integer;
   first     tid[] := '{}';
   cut_short boolean := false;
 BEGIN
-  SELECT array_agg(found.place), array_agg(found.bytes), sum(found.bytes), count(*)
-  INTO chosen, sizes, all_bytes, number
+  WHILE NOT pg_try_advisory_xact_lock(slots, slot) LOOP
+    slot := (slot + 1) % 16;
+    tries := tries + 1;
+    IF tries = 16 THEN
+      RETURN NEXT;
+      RETURN;
+    END IF;
+  END LOOP;
+  IF NOT lease.durable THEN
+    PERFORM set_config('synchronous_commit', 'off', true);
+  END IF;
+  SELECT array_agg(found.place), array_agg(found.bytes), sum(found.bytes), count(*),
+         array_agg(found.suspect), sum(found.suspect::integer)
+  INTO chosen, sizes, all_bytes, number, dubious, suspects
   FROM (
-    SELECT ready.place, ready.bytes
+    SELECT ready.place, ready.bytes, ready.suspect
     FROM unnest(lease.types) WITH ORDINALITY AS wanted (type, n)
     CROSS JOIN LATERAL (
       WITH RECURSIVE levels (rank) AS (
@@ -436,12 +461,13 @@ BEGIN
           ) AS known
           WHERE levels.rank IS NOT NULL
       )
-      SELECT due.place, due.bytes
+      SELECT due.place, due.bytes, due.suspect
       FROM levels
       LEFT JOIN unnest(lease.floor_of, lease.floor_rank, lease.floor_run_at, lease.floor_id)
                 AS f (n, rank, run_at, id) ON f.n = wanted.n AND f.rank = levels.rank
       CROSS JOIN LATERAL (
-        SELECT t.ctid AS place, pg_column_size(t.payload) + coalesce(pg_column_size(t.progress), 0) AS bytes
+        SELECT t.ctid AS place, pg_column_size(t.payload) + coalesce(pg_column_size(t.progress), 0) AS bytes,
+               t.suspect
         FROM "leasehold".tasks t
         WHERE t.type = wanted.type AND t.state = 'pending' AND -t.priority = levels.rank
           AND t.run_at <= now()
@@ -461,6 +487,19 @@ BEGIN
     FOR n IN 2 .. number LOOP
       all_bytes := all_bytes + sizes[n];
       IF all_bytes > lease.most_bytes THEN
+        chosen := chosen[1:n - 1];
+        number := n - 1;
+        cut_short := true;
+        EXIT;
+      END IF;
+    END LOOP;
+  END IF;
+  IF suspects > greatest(lease.starts, 1) THEN
+    suspects := 0;
+    FOR n IN 1 .. number LOOP
+      CONTINUE WHEN NOT dubious[n];
+      suspects := suspects + 1;
+      IF suspects > greatest(lease.starts, 1) THEN
         chosen := chosen[1:n - 1];
         number := n - 1;
         cut_short := true;
@@ -537,7 +576,7 @@ BEGIN
     SELECT t.id, false
     FROM unnest(extend.ids, extend.versions, extend.leases) AS given (id, version, lease)
     JOIN "leasehold".tasks t ON t.id = given.id AND t.version = given.version AND t.lease_id = given.lease
-    WHERE NOT t.id = ANY (coalesce(done, '{}'));
+    WHERE t.lease_expiry <> now() + extend.duration * interval '1 ms';
   END IF;
 END
 $$;
@@ -742,19 +781,23 @@ $$;
 
 -- What each process that looks for tasks does about once a second. It says that it is there; and if no other
 -- process has done so within the last second, it recovers one batch of expired leases, counts the processes
--- that were there within 90 s, and adds the partitions of the coming days. Returns the number of processes at
--- least once, and with it the tasks that were recovered.
+-- that were there within 90 s, and once a minute adds the partitions of the coming days. Returns the number of
+-- processes at least once, and with it the tasks that were recovered.
 CREATE FUNCTION "leasehold".look_after(process text, most integer, max_crashes integer)
 RETURNS TABLE (
   fleet bigint, id bigint, type text, state text, lost_by text, overdue_ms bigint, crashes integer)
 LANGUAGE plpgsql
+SET lock_timeout = '200ms'
 AS $$
+DECLARE
+  last timestamptz;
 BEGIN
   INSERT INTO "leasehold".fleet AS f (name, seen_at) VALUES (look_after.process, now())
   ON CONFLICT (name) DO UPDATE SET seen_at = now() WHERE f.seen_at < now() - interval '15 s';
 
   SELECT u.fleet INTO look_after.fleet FROM "leasehold".upkeep u;
-  PERFORM FROM "leasehold".upkeep u WHERE u.done_at < now() - interval '900 ms' FOR UPDATE SKIP LOCKED;
+  SELECT u.done_at INTO last FROM "leasehold".upkeep u
+  WHERE u.done_at < now() - interval '900 ms' FOR UPDATE SKIP LOCKED;
   IF FOUND THEN
     SELECT count(*) INTO look_after.fleet FROM "leasehold".fleet f WHERE f.seen_at > now() - interval '90 s';
     UPDATE "leasehold".upkeep SET done_at = now(), fleet = look_after.fleet;
@@ -762,11 +805,13 @@ BEGIN
     RETURN QUERY
     SELECT look_after.fleet, r.id, r.type, r.state, r.worker, r.overdue_ms, r.crashes
     FROM "leasehold".recover(0, 0, look_after.most, look_after.max_crashes) AS r;
-    BEGIN
-      PERFORM "leasehold".add_days(3);
-    EXCEPTION WHEN OTHERS THEN
-      NULL;  -- Meanwhile finished_completed_other takes the completed tasks. A daemon says what is wrong.
-    END;
+    IF date_trunc('minute', last) <> date_trunc('minute', now()) THEN
+      BEGIN
+        PERFORM "leasehold".add_days(3);
+      EXCEPTION WHEN OTHERS THEN
+        NULL;  -- Meanwhile finished_completed_other takes the completed tasks. A daemon says what is wrong.
+      END;
+    END IF;
   END IF;
   RETURN NEXT;
 END

@@ -3,14 +3,15 @@
 -- name: lease
 -- Leases tasks that are due. The function lease() in sql/migrations/0001_tasks.sql picks the rows.
 --   $1 worker   $2 lease id   $3 duration in ms   $4 limit for each type   $5 limit for all
---   $6 limit of bytes   $7 how many are started at once   $8 types
---   $9 $10 $11 $12 floors: index of the type, from 1; rank; run_at in µs; id
--- Reply: the tasks, with columns in the order of to_leased_task() in lib/src/postgres/rows.cpp.
+--   $6 limit of bytes   $7 how many are started at once   $8 whether the commit waits for the disk   $9 types
+--   $10 $11 $12 $13 floors: index of the type, from 1; rank; run_at in µs; id
+-- Reply: the tasks, with columns in the order of to_leased_task() in lib/src/postgres/rows.cpp. One row of nulls
+-- if too many others are leasing now.
 SELECT id, version, type, priority, payload, progress, attempts, max_attempts, crash_count, run_at, started,
        suspect, cut
 FROM "leasehold".lease(
-  $1::text, $2::bigint, $3::bigint, $4::integer, $5::integer, $6::bigint, $7::integer, $8::text[],
-  $9::integer[], $10::integer[], $11::bigint[], $12::bigint[])
+  $1::text, $2::bigint, $3::bigint, $4::integer, $5::integer, $6::bigint, $7::integer, $8::boolean,
+  $9::text[], $10::integer[], $11::integer[], $12::bigint[], $13::bigint[])
 
 -- name: give_back
 -- Gives back the tasks of calls of lease whose reply was lost, as if they had never been leased. Those that

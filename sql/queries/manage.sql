@@ -90,8 +90,29 @@ WITH old AS MATERIALIZED (
 )
 SELECT count(*) FROM deleted
 
+-- name: remove_completed
+-- Deletes one chunk of the completed tasks that ended long enough ago.
+--   $1 age in ms   $2 limit
+-- Reply: how many were deleted.
+--
+-- In order of id, because finished_at is in no index: those that were added first are nearly always those that
+-- ended first.
+WITH old AS MATERIALIZED (
+  SELECT id
+  FROM "leasehold".finished_completed
+  WHERE finished_at < now() - $1::bigint * interval '1 ms'
+  ORDER BY id
+  LIMIT $2::integer
+  FOR UPDATE SKIP LOCKED
+), deleted AS (
+  DELETE FROM "leasehold".finished_completed
+  WHERE id = ANY (ARRAY(SELECT id FROM old))
+  RETURNING 1
+)
+SELECT count(*) FROM deleted
+
 -- name: remove_finished
--- Deletes one chunk of the tasks that finished in a state long enough ago.
+-- Deletes one chunk of the dead or cancelled tasks that ended long enough ago.
 --   $1 state   $2 age in ms   $3 limit
 -- Reply: how many were deleted.
 --

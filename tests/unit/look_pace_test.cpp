@@ -111,6 +111,7 @@ class Fleet {
     for (std::size_t i = 0; i < workers_.size(); ++i) {
       if (now < workers_[i].deaf_until) continue;
       ++heard;
+      workers_[i].deaf_until = now + workers_[i].pace.muted_time();
       if (workers_[i].reason == Reason::news) continue;
       const auto wait = workers_[i].pace.heard(now) * random_share();
       look_later(i, Reason::news, now + std::chrono::duration_cast<Clock::duration>(wait));
@@ -152,7 +153,6 @@ class Fleet {
     Worker& worker = workers_[i];
     ++looks;
     worker.pace.looked(worker.reason, tasks_.empty() ? Found::nothing : Found::something, now);
-    if (worker.reason == Reason::news) worker.deaf_until = now + worker.pace.rest_from_news();
     look_later(i, Reason::pause, now + worker.pace.pause());
     if (tasks_.empty()) return;
     ++found;
@@ -178,20 +178,30 @@ TEST(LookPaceTest, AFleetOfAnySizeLooksAFewTimesPerTask) {
     EXPECT_GT(fleet.found, 2'900U) << size;
     EXPECT_LT(double(fleet.looks) / tasks, 3.5) << size;
     EXPECT_LT(fleet.waited / fleet.found, 50ms) << size;
-    EXPECT_LT(double(fleet.heard) / tasks, 50) << size << ": most of them rest from the news";
+    EXPECT_LT(double(fleet.heard) / tasks, 50)
+        << size << ": most of them do not hear of single tasks";
   }
 }
 
-TEST(LookPaceTest, OnlyAWorkerWhoseLooksAreRareRestsFromTheNews) {
+TEST(LookPaceTest, OnlyAWorkerWhoseLooksAreRareNeedNotHearOfSingleTasks) {
   LookPace pace{20ms, 1s};
   pace.adapt(500, true);
   pace.looked(Reason::news, Found::nothing, start);
-  EXPECT_EQ(pace.rest_from_news(), 0ms);
+  EXPECT_EQ(pace.muted_time(), 0ms);
   for (int i = 0; i < 20; ++i) pace.looked(Reason::news, Found::nothing, start);
-  EXPECT_GE(pace.rest_from_news(), 10s);
-  EXPECT_LE(pace.rest_from_news(), 20s) << "as long as it would have waited";
+  EXPECT_GE(pace.muted_time(), 10s);
+  EXPECT_LE(pace.muted_time(), 20s) << "as long as it would have waited";
   for (int i = 0; i < 20; ++i) pace.looked(Reason::news, Found::something, start);
-  EXPECT_EQ(pace.rest_from_news(), 0ms);
+  EXPECT_EQ(pace.muted_time(), 0ms);
+}
+
+TEST(LookPaceTest, WhatWasLearnedInALargerFleetIsForgotten) {
+  LookPace pace{20ms, 1s};
+  pace.adapt(500, true);
+  for (int i = 0; i < 20; ++i) pace.looked(Reason::news, Found::nothing, start);
+  pace.adapt(1, true);
+  EXPECT_EQ(pace.muted_time(), 0ms);
+  EXPECT_LE(pace.heard(start), 40ms);
 }
 
 TEST(LookPaceTest, AnIdleFleetCostsAFewLooksASecond) {

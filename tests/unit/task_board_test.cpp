@@ -234,13 +234,14 @@ TEST_F(TaskBoardTest, ALeaseWhoseRowSomebodyHasLockedIsNotLost) {
 TEST_F(TaskBoardTest, OnlyTasksThatCouldBeLeasedAreHeardOf) {
   LookPace pace{20ms, 1s};
   board.announce({.added = {{"other", 7}}});
-  EXPECT_EQ(board.rest({}, 1ms, pace), LookPace::Reason::pause);
+  EXPECT_EQ(board.wait_to_look({}, 1ms, pace), LookPace::Reason::pause);
   board.announce({.added = {{"other", 7}, {"t", 1}}});
-  EXPECT_EQ(board.rest({}, 1h, pace), LookPace::Reason::news);
+  EXPECT_EQ(board.wait_to_look({}, 1h, pace), LookPace::Reason::news);
   EXPECT_TRUE(board.wait_for_room({}));
-  EXPECT_EQ(board.rest({}, 1ms, pace), LookPace::Reason::pause) << "the look has answered it";
+  EXPECT_EQ(board.wait_to_look({}, 1ms, pace), LookPace::Reason::pause)
+      << "the look has answered it";
   board.announce({});
-  EXPECT_EQ(board.rest({}, 1h, pace), LookPace::Reason::news) << "they may be of any type";
+  EXPECT_EQ(board.wait_to_look({}, 1h, pace), LookPace::Reason::news) << "they may be of any type";
 }
 
 TEST_F(TaskBoardTest, TasksOfATypeAtItsLimitAreHeardOfWhenOneHasEnded) {
@@ -249,10 +250,10 @@ TEST_F(TaskBoardTest, TasksOfATypeAtItsLimitAreHeardOfWhenOneHasEnded) {
   narrow.add({make(1)});
   LookPace pace{20ms, 1s};
   narrow.announce({.added = {{"t", 1}}});
-  EXPECT_EQ(narrow.rest({}, 1ms, pace), LookPace::Reason::pause);
+  EXPECT_EQ(narrow.wait_to_look({}, 1ms, pace), LookPace::Reason::pause);
   narrow.returned(narrow.next({}), {});
   narrow.settled(narrow.take_outcomes({}));
-  EXPECT_EQ(narrow.rest({}, 1h, pace), LookPace::Reason::pause) << "at once";
+  EXPECT_EQ(narrow.wait_to_look({}, 1h, pace), LookPace::Reason::pause) << "at once";
 }
 
 // In a fleet, others have taken most of them by now.
@@ -266,7 +267,7 @@ TEST_F(TaskBoardTest, TasksThatAreAnnouncedOneByOneDoNotShortenTheWait) {
   std::atomic<bool> looks{false};
   board.announce({.added = {{"t", 1}}});
   std::jthread leaser([&] {
-    board.rest(stop.get_token(), 24h, pace);
+    board.wait_to_look(stop.get_token(), 24h, pace);
     looks = true;
   });
   for (int i = 0; i < 200'000; ++i) board.announce({.added = {{"t", 1}}});
@@ -284,7 +285,7 @@ TEST_F(TaskBoardTest, ALookWaitsForItsPaceAndManyTasksShortenIt) {
   std::atomic<bool> looks{false};
   board.announce({.added = {{"t", 1}}});
   std::jthread leaser([&] {
-    board.rest({}, 24h, pace);
+    board.wait_to_look({}, 24h, pace);
     looks = true;
   });
   std::this_thread::sleep_for(50ms);

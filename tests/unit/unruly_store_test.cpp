@@ -5,7 +5,11 @@
 #include <deque>
 #include <map>
 #include <new>
+#include <optional>
+#include <sstream>
+#include <string>
 
+#include "support/sleep.hpp"
 #include "tasks/runtime/worker_run.hpp"
 #include "tests/support/eventually.hpp"
 #include "tests/support/kept_log.hpp"
@@ -75,6 +79,8 @@ class UnrulyServer {
     const std::lock_guard guard(mutex_);
     calls_.push_back(std::move(call));
   }
+  std::atomic<bool> announces{false};  ///< all the time
+  std::atomic<std::size_t> fleet{1};
   /// Renewals are refused: others have the tasks.
   std::atomic<bool> has_leased_to_others{false};
 
@@ -98,6 +104,22 @@ class UnrulyServer {
 class UnrulyStore : public TaskStore {
  public:
   explicit UnrulyStore(UnrulyServer& server) : server_(server) {}
+
+  /// Hears of one task in each millisecond, and never of many.
+  struct Listener : TaskListener {
+    explicit Listener(UnrulyServer& announcing) : server(announcing) {}
+    News wait(const std::stop_token& stop) override {
+      server.execute({"wait", {}});
+      sleep_for(1ms, stop);
+      return {{{"t", 1}}};
+    }
+    std::optional<News> wait_for_many(std::chrono::milliseconds longest,
+                                      const std::stop_token&) override {
+      server.execute({"wait for many", {}, std::to_string(longest.count())});
+      return std::nullopt;
+    }
+    UnrulyServer& server;
+  };
 
   std::vector<LeasedTask> lease(const LeaseRequest& request, LeaseId, std::size_t starts) override {
     server_.execute({"lease",
@@ -138,14 +160,15 @@ class UnrulyStore : public TaskStore {
   }
   Upkeep look_after(std::string_view, const RecoveryOptions&) override {
     server_.execute({"look after", {}});
-    return {};
+    return {{}, server_.fleet};
   }
   std::unique_ptr<TaskStore> twin(std::chrono::milliseconds) const override {
     return std::make_unique<UnrulyStore>(server_);
   }
   std::unique_ptr<TaskListener> listen() const override {
     server_.execute({"listen", {}});
-    return nullptr;
+    if (!server_.announces) return nullptr;
+    return std::make_unique<Listener>(server_);
   }
   std::uint64_t retries() const override { return 0; }
   std::string where() const override { return "nowhere"; }
@@ -490,6 +513,36 @@ TEST_F(UnrulyStoreTest, TheNextAttemptFindsTheProgressOfAnOutage) {
   EXPECT_EQ(server.calls("progress").front().ids.front(), 1);
   EXPECT_EQ(server.history({"progress", "release"}), "progress 1;release in order, later;")
       << "a completion replaces the progress";
+}
+
+TEST_F(UnrulyStoreTest, AWorkerWhoseLooksAreRareListensToTheNextTaskAllTheSame) {
+  server.announces = true;
+  server.fleet = 1'000;
+  start_worker([](Task&) {});  // there are no tasks: it looks more and more rarely
+  const auto times = [&] { return server.calls("wait for many").size(); };
+  ASSERT_TRUE(eventually([&] { return times() >= 3; }, 60s));
+  for (const auto& call : server.calls("wait for many")) EXPECT_GT(std::stoi(call.text), 0);
+  server.announces = false;
+  std::string previous;
+  std::istringstream history{server.history({"wait", "wait for many"})};
+  for (std::string call; std::getline(history, call, ';'); previous = call) {
+    if (call.starts_with("wait for many")) {
+      EXPECT_EQ(previous, "wait");
+    }
+  }
+}
+
+TEST_F(UnrulyStoreTest, AnnouncementsDoNotMakeTroubleMoreFrequent) {
+  server.announces = true;
+  std::atomic<int> leases{0};
+  server.set_fault([&](const std::string& call, const auto&) {
+    if (call != "lease") return;
+    ++leases;
+    throw ServerRefused(ServerRefused::Reason::permission, "no");
+  });
+  start_worker([](Task&) {});
+  ASSERT_TRUE(eventually([&] { return server.calls("wait").size() >= 500; }, 60s));
+  EXPECT_LE(leases, 10) << "in half a second: the pauses begin with 100 ms and double";
 }
 
 TEST_F(UnrulyStoreTest, ProgressThatIsRefusedForGoodIsThrown) {

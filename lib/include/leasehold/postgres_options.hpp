@@ -6,6 +6,19 @@
 
 namespace leasehold::inline v0 {
 
+/// Whether lease() waits until the server has written the lease to its disk (and to synchronous
+/// standbys, if there are any).
+enum class LeaseCommit {
+  /// A lease survives a crash of the server.
+  wait,
+  /// Tasks start sooner: after one wait for the disk, the one of enqueue(), instead of two. If the
+  /// server crashes within about half a second after a lease (three times `wal_writer_delay`), the
+  /// lease is forgotten: another worker may be given the task while the first one still works on
+  /// it. The first one cannot complete it any more, and loses it at its next renewal. Completions
+  /// always wait for the disk.
+  do_not_wait,
+};
+
 /// How a TaskQueue uses PostgreSQL.
 struct PostgresOptions {
   /// The most connections that the queue opens, 1 to 1,000. They are opened when needed and shared
@@ -25,12 +38,15 @@ struct PostgresOptions {
   /// time-out more, but at least 100 ms and at most 1 s. Default 30 s.
   std::chrono::milliseconds command_timeout{30'000};
 
+  /// Default: wait.
+  LeaseCommit lease_commit = LeaseCommit::wait;
+
   /// A connection that was not used for this long is closed, 1 ms to 24 h. A process that had much
   /// to do then keeps only as many as it needs. Default 1 min.
   std::chrono::milliseconds idle_timeout{60'000};
 
   /// The schema that contains the tables: a letter or _, followed by letters, digits or _, at most
-  /// 63 characters. Default "leasehold".
+  /// 58 characters. Default "leasehold".
   std::string schema = "leasehold";
 };
 

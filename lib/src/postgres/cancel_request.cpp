@@ -48,8 +48,8 @@ void CancelRequest::send() noexcept {
     if (state_->under_way) return;
     state_->under_way = true;
   }
-  // The application's handlers are not for this thread, which inherits the mask, and libpq would let
-  // SIGPIPE through.
+  // The application's handlers are not for this thread, which inherits the mask, and libpq would
+  // let SIGPIPE through.
   sigset_t all;
   sigset_t before;
   ::sigfillset(&all);

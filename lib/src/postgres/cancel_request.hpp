@@ -8,8 +8,8 @@ struct pg_conn;
 namespace leasehold::inline v0::postgres {
 
 /// Asks the server to end the statement that a connection runs. libpq does that over a connection
-/// of its own, and waits without a limit until the server has answered. That is why a thread that
-/// nobody waits for does it. Thread-safe.
+/// of its own, which is never encrypted, and waits without a limit until the server has answered.
+/// That is why a detached thread does it. Thread-safe.
 class CancelRequest {
  public:
   /// For the thread that uses the connection. Throws std::bad_alloc.

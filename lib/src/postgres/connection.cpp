@@ -5,6 +5,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <system_error>
 
@@ -42,7 +43,7 @@ Connection::Connection(const PostgresUri& uri, std::size_t first_host)
 }
 
 Connection::~Connection() {
-  receiver_.reset();
+  receivers_.clear();
   silence_.reset();
   connection_.reset();
   if (socket_ >= 0) ::close(socket_);
@@ -87,6 +88,15 @@ void Connection::raise(const std::exception& error) {
   raise_statement_failure(lost ? "" : sqlstate, error.what(), where_);
 }
 
+/// A cancellation also ends the wait for synchronous standbys. The server then reports success,
+/// although a failover can still lose what was committed.
+pqxx::result Connection::checked(pqxx::result reply) const {
+  if (cancelled_) {
+    throw OutcomeUnknown(where_ + ": done when the time-out had passed; standbys may lack it");
+  }
+  return reply;
+}
+
 pqxx::result Connection::run(const Statement& statement, const Params& params) {
   std::optional<pqxx::nontransaction> transaction;
   try {
@@ -102,7 +112,9 @@ pqxx::result Connection::run(const Statement& statement, const Params& params) {
         connection_->prepare(statement.prepared_name, statement.text);
         prepared_.insert(statement.prepared_name);
       }
-      return execute_prepared(*transaction, statement.prepared_name, params);
+      return checked(execute_prepared(*transaction, statement.prepared_name, params));
+    } catch (const OutcomeUnknown&) {
+      throw;
     } catch (const std::exception& error) {
       // Nothing was executed. Either a pooler gave us another session than the one in which the
       // statement was prepared, or the tables have changed. From now on we do without.
@@ -111,7 +123,9 @@ pqxx::result Connection::run(const Statement& statement, const Params& params) {
     }
   }
   try {
-    return execute(*transaction, statement.text, params);
+    return checked(execute(*transaction, statement.text, params));
+  } catch (const OutcomeUnknown&) {
+    throw;
   } catch (const std::exception& error) {
     raise(error);
   }
@@ -119,25 +133,37 @@ pqxx::result Connection::run(const Statement& statement, const Params& params) {
 
 void Connection::listen(const std::string& channel) {
   try {
-    receiver_ = std::make_unique<Receiver>(*connection_, channel);  // sends LISTEN
+    receivers_[channel] =
+        std::make_unique<Receiver>(*connection_, channel, heard_);  // sends LISTEN
   } catch (const std::exception& error) {
     raise(error);
   }
 }
 
-void Connection::unlisten() {
-  receiver_.reset();  // sends UNLISTEN
+void Connection::unlisten(const std::string& channel) {
+  receivers_.erase(channel);  // sends UNLISTEN
   if (!usable()) throw Unavailable(where_ + ": the listening connection was lost");
 }
 
-std::vector<std::string> Connection::wait_for_notifications() {
+std::vector<std::string> Connection::wait_for_notifications(
+    std::optional<std::chrono::milliseconds> longest) {
+  using Clock = std::chrono::steady_clock;
+  const auto until = longest ? Clock::now() + *longest : Clock::time_point::max();
   try {
-    while (connection_->get_notifs() == 0) {
+    // LISTEN can bring notifications too: then there is something in heard_ already.
+    for (connection_->get_notifs(); heard_.empty(); connection_->get_notifs()) {
       if (!connection_->is_open()) throw pqxx::broken_connection();
+      int timeout = -1;
+      if (longest) {
+        const auto left =
+            std::chrono::ceil<std::chrono::milliseconds>(until - Clock::now()).count();
+        if (left <= 0) break;
+        timeout = int(std::min<std::int64_t>(left, 60'000));
+      }
       pollfd line{socket_, POLLIN | POLLRDHUP, 0};
-      ::poll(&line, 1, -1);
+      ::poll(&line, 1, timeout);
     }
-    return std::exchange(receiver_->heard, {});
+    return std::exchange(heard_, {});
   } catch (const std::exception& error) {
     broken_ = true;
     throw Unavailable(where_ + ": the listening connection was lost (" + error.what() + ")");

@@ -3,6 +3,7 @@
 #include <atomic>
 #include <chrono>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <pqxx/pqxx>
@@ -19,7 +20,7 @@
 
 namespace leasehold::inline v0::postgres {
 
-/// One connection. For one thread at a time, except for interrupt().
+/// One connection. For one thread at a time, except for cancel() and interrupt().
 class Connection {
  public:
   /// Connects to the first host that accepts us, beginning with number `first_host`. Throws
@@ -33,7 +34,7 @@ class Connection {
   struct Dead {};
 
   /// Runs one statement, which is a transaction of its own. Throws Dead, SqlRefused, Unavailable if
-  /// cancel() has ended it, or OutcomeUnknown if the answer was lost.
+  /// cancel() has ended it, or OutcomeUnknown if the answer was lost or cancel() came too late.
   pqxx::result run(const Statement& statement, const Params& params);
 
   /// Runs `work` in one transaction and commits it. Throws what run() throws, or what `work` does.
@@ -42,12 +43,13 @@ class Connection {
   /// Subscribes to the notifications of a channel. Throws what run() throws.
   void listen(const std::string& channel);
 
-  /// Ends listen(). Throws what run() throws.
-  void unlisten();
+  /// Ends listen(). Throws Unavailable when the connection is lost.
+  void unlisten(const std::string& channel);
 
-  /// After listen(), waits for notifications or for interrupt(). Returns their payloads. Throws
-  /// Unavailable when the connection is lost.
-  std::vector<std::string> wait_for_notifications();
+  /// After listen(), waits for notifications, at most for `longest`, or for interrupt(). Returns
+  /// their payloads. Throws Unavailable when the connection is lost.
+  std::vector<std::string> wait_for_notifications(
+      std::optional<std::chrono::milliseconds> longest = std::nullopt);
 
   /// False once the connection is lost or its state is not known.
   bool usable() const { return !broken_ && connection_->is_open(); }
@@ -75,14 +77,19 @@ class Connection {
   /// Collects the payloads of notifications. libpqxx calls it from get_notifs().
   class Receiver : public pqxx::notification_receiver {
    public:
-    using notification_receiver::notification_receiver;
+    Receiver(PqxxConnection& connection, const std::string& channel,
+             std::vector<std::string>& heard)
+        : notification_receiver(connection, channel), heard_(heard) {}
     void operator()(const std::string& payload, int /*backend*/) override {
-      heard.push_back(payload);
+      heard_.push_back(payload);
     }
-    std::vector<std::string> heard;
+
+   private:
+    std::vector<std::string>& heard_;
   };
 
   bool hung_up() const noexcept;
+  pqxx::result checked(pqxx::result reply) const;
   [[noreturn]] void raise(const std::exception& error);
 
   std::string where_;
@@ -90,7 +97,8 @@ class Connection {
   std::optional<CancelRequest> cancel_request_;
   std::unique_ptr<PqxxConnection> connection_;
   std::unique_ptr<pqxx::quiet_errorhandler> silence_;  // a library does not print
-  std::unique_ptr<Receiver> receiver_;
+  std::vector<std::string> heard_;
+  std::map<std::string, std::unique_ptr<Receiver>> receivers_;  // by channel
   bool broken_ = false;
   bool siblings_suspect_ = false;
   std::atomic<bool> cancelled_{false};

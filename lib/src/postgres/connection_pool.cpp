@@ -66,9 +66,10 @@ pqxx::result ConnectionPool::run(const Statement& statement, const Params& param
       if (++dead <= options_.connections) continue;
       throw Unavailable(uri_.display + ": the server closes every connection");
     } catch (const SqlRefused& refused) {
-      // A row that was locked for so long probably still is.
+      // What was locked for so long probably still is.
       const bool may_help = refused.reason() == ServerRefused::Reason::conflict &&
-                            refused.sqlstate() != sqlstate::lock_not_available;
+                            refused.sqlstate() != sqlstate::lock_not_available &&
+                            refused.sqlstate() != sqlstate::cancelled;
       if (!may_help || tries == most_tries) throw;
     }
     ++tries;
@@ -119,7 +120,6 @@ void ConnectionPool::give_back(std::unique_ptr<Connection> connection) noexcept 
   // From here on the watchdog does not cancel it any more.
   connection->settle(grace_);
   if (connection->siblings_suspect()) close_idle(connection->host());
-  // Closed before its place is free, so that the server never sees more of them than it may.
   if (!connection->usable()) connection.reset();
   const ThreadLock lock(mutex_);
   --taken_;
@@ -127,26 +127,39 @@ void ConnectionPool::give_back(std::unique_ptr<Connection> connection) noexcept 
   freed_.notify_one();
 }
 
-/// Closes the idle connections because one to this host turned out to be of no use, so that they
-/// are not tried one by one. New ones begin with the next host.
+/// Closes the idle connections to a host because one of them turned out to be of no use, so that
+/// they are not tried one by one. New ones begin with the next host.
 void ConnectionPool::close_idle(std::size_t host) noexcept {
-  for (;;) {
-    std::unique_ptr<Connection> idle;  // closed outside the lock
+  {
     const ThreadLock lock(mutex_);
-    host_ = (host + 1) % uri_.hosts.size();
-    if (idle_.empty()) return;
-    idle = std::move(idle_.back().connection);
-    idle_.pop_back();
+    if (host_ == host) host_ = (host + 1) % uri_.hosts.size();
   }
+  close_if([host](const Idle& idle) { return idle.connection->host() == host; });
 }
 
 void ConnectionPool::close_unused() noexcept {
+  const auto now = Clock::now();
+  close_if([&](const Idle& idle) { return now >= idle.since + options_.idle_timeout; });
+}
+
+/// A connection counts as taken until it is closed, so that the server never sees more of them than
+/// it may.
+template <typename Condition>
+void ConnectionPool::close_if(Condition&& condition) noexcept {
   for (;;) {
-    std::unique_ptr<Connection> unused;  // closed outside the lock
+    std::unique_ptr<Connection> idle;
+    {
+      const ThreadLock lock(mutex_);
+      const auto found = std::find_if(idle_.begin(), idle_.end(), condition);
+      if (found == idle_.end()) return;
+      idle = std::move(found->connection);
+      idle_.erase(found);
+      ++taken_;
+    }
+    idle.reset();  // outside the lock
     const ThreadLock lock(mutex_);
-    if (idle_.empty() || Clock::now() < idle_.front().since + options_.idle_timeout) return;
-    unused = std::move(idle_.front().connection);
-    idle_.erase(idle_.begin());
+    --taken_;
+    freed_.notify_one();
   }
 }
 

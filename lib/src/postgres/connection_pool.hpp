@@ -55,6 +55,8 @@ class ConnectionPool {
   void give_back(std::unique_ptr<Connection> connection) noexcept;
   void close_idle(std::size_t host) noexcept;
   void close_unused() noexcept;
+  template <typename Condition>
+  void close_if(Condition&& condition) noexcept;
   std::unique_ptr<Connection> connect();
   void watch(const std::stop_token& stop);
   void wait_for_work(ThreadLock& lock, const std::stop_token& stop) LEASEHOLD_REQUIRES(mutex_);
@@ -71,7 +73,8 @@ class ConnectionPool {
   // The one that was used last is used next.
   std::vector<Idle> idle_ LEASEHOLD_GUARDED_BY(mutex_);
   std::vector<Busy> busy_ LEASEHOLD_GUARDED_BY(mutex_);
-  std::size_t taken_ LEASEHOLD_GUARDED_BY(mutex_) = 0;  // connections in use or being made
+  // Connections in use, being made, or being closed.
+  std::size_t taken_ LEASEHOLD_GUARDED_BY(mutex_) = 0;
   // The host of the URI that accepted a connection last.
   std::size_t host_ LEASEHOLD_GUARDED_BY(mutex_) = 0;
   bool called_ LEASEHOLD_GUARDED_BY(mutex_) = false;  // since the watchdog looked last

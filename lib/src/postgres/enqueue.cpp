@@ -1,29 +1,12 @@
 #include <algorithm>
-#include <map>
 
 #include "postgres/callers_transaction.hpp"
+#include "postgres/notifications.hpp"
 #include "postgres/postgres_task_store.hpp"
 #include "postgres/pqxx_bridge.hpp"
 
 namespace leasehold::inline v0::postgres {
 namespace {
-
-// PostgreSQL allows 8,000 bytes.
-constexpr std::size_t longest_notification = 7'000;
-
-/// What a notification says: a line for each type, with the number of tasks after a tab. Empty if
-/// that would be too long. PostgresListener reads it.
-std::string notification_of(std::span<const NewTask> tasks) {
-  std::map<std::string_view, std::size_t> added;
-  for (const NewTask& task : tasks) ++added[task.type];
-  std::string text;
-  for (const auto& [type, number] : added) {
-    if (!text.empty()) text += '\n';
-    text.append(type).append("\t").append(std::to_string(number));
-    if (text.size() > longest_notification) return {};
-  }
-  return text;
-}
 
 std::vector<Enqueued> to_enqueued(const pqxx::result& reply) {
   std::vector<Enqueued> answers;
@@ -70,6 +53,7 @@ Params PostgresTaskStore::enqueue_params(std::span<const NewTask> tasks) const {
       keys.add(task.unique_key);
     }
   }
+  const auto notification = channels_ ? notification_of(tasks, *channels_) : std::nullopt;
   Params params;
   params.add(std::move(types))
       .add(std::move(payloads))
@@ -78,8 +62,8 @@ Params PostgresTaskStore::enqueue_params(std::span<const NewTask> tasks) const {
       .add(std::move(delays))
       .add(std::move(max_attempts))
       .add(std::move(keys))
-      .add(channel_)
-      .add(channel_ ? notification_of(tasks) : std::string{});
+      .add(notification ? std::optional(notification->channel) : std::nullopt)
+      .add(notification ? notification->text : std::string{});
   return params;
 }
 

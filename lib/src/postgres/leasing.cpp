@@ -3,11 +3,13 @@
 #include <algorithm>
 #include <map>
 #include <set>
+#include <thread>
 #include <tuple>
 #include <utility>
 
 #include "leasehold/errors.hpp"
 #include "postgres/rows.hpp"
+#include "support/backoff.hpp"
 #include "support/random.hpp"
 
 namespace leasehold::inline v0::postgres {
@@ -19,7 +21,16 @@ constexpr std::chrono::milliseconds between_give_backs{500};
 
 std::size_t bytes_of(const LeasedTask& task) { return task.payload.size() + task.progress.size(); }
 
+std::string_view as_text(bool value) { return value ? "true" : "false"; }
+
 }  // namespace
+
+/// What one statement has leased.
+struct Leasing::Reply {
+  std::vector<LeasedTask> tasks{};
+  bool cut = false;  ///< there were more, but the statement may not lease so many
+  Clock::time_point sent;
+};
 
 /// One call of lease(), which takes one statement or a few.
 struct Leasing::Call {
@@ -34,8 +45,8 @@ struct Leasing::Call {
   std::size_t missing() const { return bytes == 0 ? 0 : request.limit - tasks.size(); }
 };
 
-Leasing::Leasing(ConnectionPool& pool, const Statements& statements)
-    : pool_(pool), statements_(statements) {}
+Leasing::Leasing(ConnectionPool& pool, const Statements& statements, const PostgresOptions& options)
+    : pool_(pool), statements_(statements), options_(options) {}
 
 std::vector<LeasedTask> Leasing::lease(const LeaseRequest& request, LeaseId lease,
                                        std::size_t starts) {
@@ -106,19 +117,18 @@ void Leasing::run(Call& call, std::span<const std::string> types, std::size_t sh
       .add(static_cast<std::int64_t>(call.missing()))
       .add(static_cast<std::int64_t>(call.bytes))
       .add(static_cast<std::int64_t>(call.starts))
+      .add(as_text(options_.lease_commit == LeaseCommit::wait))
       .add(std::move(names))
       .add(std::move(of))
       .add(std::move(ranks))
       .add(std::move(run_ats))
       .add(std::move(ids));
-  const pqxx::result reply = send(call, params);
+  Reply reply = send(call, params);
   const auto now = Clock::now();
 
   std::map<std::string_view, std::size_t> leased;
   std::size_t bytes = 0;
-  for (const auto& row : reply) {
-    LeasedTask& task = call.tasks.emplace_back(to_leased_task(row));
-    task.key.lease = call.lease;
+  for (LeasedTask& task : reply.tasks) {
     bytes += bytes_of(task);
     if (task.started && call.starts > 0) --call.starts;
     const auto scan = scans.find(task.type);
@@ -126,9 +136,10 @@ void Leasing::run(Call& call, std::span<const std::string> types, std::size_t sh
     const auto [last, is_new] = scan->second.last.emplace(-task.priority, place);
     if (!is_new) last->second = std::max(last->second, place);
     ++leased[scan->first];
+    call.tasks.push_back(std::move(task));
   }
   const bool full = call.request.limit == call.tasks.size();
-  const bool cut = !reply.empty() && was_cut_short(reply[0]);
+  const bool cut = reply.cut;
   call.bytes = cut || bytes >= call.bytes ? 0 : call.bytes - bytes;
   for (const std::string& type : types) {
     LeaseFloors::Scan& scan = scans[type];
@@ -137,24 +148,52 @@ void Leasing::run(Call& call, std::span<const std::string> types, std::size_t sh
       continue;
     }
     scan.satisfied = leased[type] >= share || full || cut;
-    scan.took = now - sent;
+    scan.took = now - reply.sent;
     floors_.learn(type, scan, now);
     if (leased[type] >= share) call.with_more.push_back(type);
     if (!scan.full) call.with_floor.insert(type);
   }
 }
 
-/// If the reply is lost, the tasks may be leased to nobody. They are given back later.
-pqxx::result Leasing::send(const Call& call, const Params& params) {
-  try {
-    return pool_.run(statements_.lease, params);
-  } catch (const OutcomeUnknown&) {
-    const ThreadLock lock(mutex_);
-    if (lost_.size() < most_lost) {
-      lost_.push_back({call.lease, Clock::now() + std::min(call.request.duration, longest_search)});
+/// Waits while too many others are leasing.
+Leasing::Reply Leasing::send(const Call& call, const Params& params) {
+  Backoff pause(std::chrono::milliseconds{1}, std::chrono::milliseconds{50});
+  const auto deadline = Clock::now() + options_.command_timeout;
+  for (;;) {
+    Reply reply{.sent = Clock::now()};
+    try {
+      const pqxx::result rows = pool_.run(statements_.lease, params);
+      if (!is_refused_place(rows)) {
+        reply.tasks.reserve(static_cast<std::size_t>(rows.size()));
+        for (const auto& row : rows) {
+          reply.tasks.push_back(to_leased_task(row));
+          reply.tasks.back().key.lease = call.lease;
+        }
+        reply.cut = !rows.empty() && was_cut_short(rows[0]);
+        return reply;
+      }
+    } catch (const OutcomeUnknown&) {
+      look_for_later(call);
+      throw;
+    } catch (const Error&) {
+      throw;
+    } catch (const std::exception& error) {  // no memory for the tasks, for example
+      look_for_later(call);
+      throw OutcomeUnknown(pool_.where() + ": the leased tasks could not be read (" + error.what() +
+                           ")");
     }
-    throw;
+    if (Clock::now() >= deadline) {
+      throw Unavailable(pool_.where() + ": too many others were leasing within the time-out");
+    }
+    std::this_thread::sleep_for(pause.next());
   }
+}
+
+/// The tasks of this call may be leased to nobody. They are given back later.
+void Leasing::look_for_later(const Call& call) {
+  const ThreadLock lock(mutex_);
+  if (lost_.size() >= most_lost) return;
+  lost_.push_back({call.lease, Clock::now() + std::min(call.request.duration, longest_search)});
 }
 
 /// A call that hangs on the server can still be executed after we have looked, so each is looked

@@ -18,7 +18,7 @@ namespace leasehold::inline v0::postgres {
 /// Leases whose reply was lost are given back by a later call. Thread-safe.
 class Leasing {
  public:
-  Leasing(ConnectionPool& pool, const Statements& statements);
+  Leasing(ConnectionPool& pool, const Statements& statements, const PostgresOptions& options);
 
   /// The tasks are ordered by priority, then run_at, then id.
   std::vector<LeasedTask> lease(const LeaseRequest& request, LeaseId lease, std::size_t starts);
@@ -38,11 +38,14 @@ class Leasing {
 
   void run_for_the_rest(Call& call);
   void run(Call& call, std::span<const std::string> types, std::size_t share, From from);
-  pqxx::result send(const Call& call, const Params& params);
+  struct Reply;
+  Reply send(const Call& call, const Params& params);
+  void look_for_later(const Call& call);
   void give_back_lost();
 
   ConnectionPool& pool_;
   const Statements& statements_;
+  const PostgresOptions& options_;
   LeaseFloors floors_;
   Turns turns_;
 

@@ -41,7 +41,7 @@ CancelOutcome PostgresTaskStore::cancel(TaskId id) {
 
 RetryOutcome PostgresTaskStore::retry(TaskId id) {
   Params params;
-  params.add(id.value).add(channel_);
+  params.add(id.value).add(channels_ ? std::optional(channels_->few) : std::nullopt);
   try {
     const auto reply = pool_.run(statements_.retry, params);
     if (reply[0][0].as<bool>()) return RetryOutcome::requeued;
@@ -53,29 +53,35 @@ RetryOutcome PostgresTaskStore::retry(TaskId id) {
 }
 
 Removed PostgresTaskStore::remove_finished(TaskState state, milliseconds age, std::size_t chunk) {
+  const auto number = [this](const Statement& statement, const Params& params) {
+    return pool_.run(statement, params)[0][0].as<std::uint64_t>();
+  };
+  if (state != TaskState::completed) {
+    Params params;
+    params.add(std::string_view(to_string(state)))
+        .add(age.count())
+        .add(static_cast<std::int64_t>(chunk));
+    const auto removed = number(statements_.remove_finished, params);
+    return {removed, removed >= chunk};
+  }
   std::uint64_t dropped = 0;
-  if (state == TaskState::completed) {
+  bool drops_days = true;
+  try {
     Params days;
     days.add(age.count());
-    try {
-      dropped = pool_.run(statements_.drop_days, days)[0][0].as<std::uint64_t>();
-      // What is left of the last day is dropped with it, a day later at most. That costs nothing,
-      // where deleting rows costs as much as adding them.
-      if (age >= one_day) {
-        days.add(static_cast<std::int64_t>(chunk));
-        const auto stray = pool_.run(statements_.remove_stray, days)[0][0].as<std::uint64_t>();
-        return {dropped + stray, stray >= chunk};
-      }
-    } catch (const SqlRefused& refused) {
-      // Only the owner of the tables may drop them. Others delete rows.
-      if (refused.reason() != ServerRefused::Reason::permission) throw;
-    }
+    dropped = number(statements_.drop_days, days);
+  } catch (const SqlRefused& refused) {
+    // Only the owner of the tables may drop them. Others delete rows.
+    if (refused.reason() != ServerRefused::Reason::permission) throw;
+    drops_days = false;
   }
+  // What is left of the last day is dropped with it, a day later at most. That costs nothing, where
+  // deleting rows costs as much as adding them.
+  const bool only_stray = drops_days && age >= one_day;
   Params params;
-  params.add(std::string_view(to_string(state)))
-      .add(age.count())
-      .add(static_cast<std::int64_t>(chunk));
-  const auto removed = pool_.run(statements_.remove_finished, params)[0][0].as<std::uint64_t>();
+  params.add(age.count()).add(static_cast<std::int64_t>(chunk));
+  const auto removed =
+      number(only_stray ? statements_.remove_stray : statements_.remove_completed, params);
   return {dropped + removed, removed >= chunk};
 }
 

@@ -70,10 +70,6 @@ class Params {
     values_.emplace_back(std::nullopt);
     return *this;
   }
-  Params& add_all(const Params& others) {
-    values_.insert(values_.end(), others.values_.begin(), others.values_.end());
-    return *this;
-  }
 
   const std::vector<std::optional<std::string>>& values() const { return values_; }
 

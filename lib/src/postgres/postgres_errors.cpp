@@ -26,7 +26,7 @@ constexpr std::array explanations{
     Explanation{"3F000", Reason::no_schema, "the schema does not exist: run migrate"},
     Explanation{"42501", Reason::permission, "the user lacks a right"},
     Explanation{"28", Reason::authentication, "wrong user or password in the URI"},
-    Explanation{"57014", Reason::other,
+    Explanation{"57014", Reason::conflict,
                 "cancelled, or it took longer than the server's statement_timeout"},
     Explanation{"53100", Reason::cannot_save, "the server's disk is full"},
     Explanation{"53200", Reason::out_of_memory, "the server is out of memory"},

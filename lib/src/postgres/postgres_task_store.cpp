@@ -12,9 +12,9 @@ PostgresTaskStore::PostgresTaskStore(PostgresUri uri, const TaskQueueOptions& op
       options_(options),
       pool_(uri_, options.postgres),
       statements_(options.postgres.schema),
-      channel_(options.notify == Notify::on ? std::optional(options.postgres.schema)
-                                            : std::nullopt),
-      leasing_(pool_, statements_),
+      channels_(options.notify == Notify::on ? std::optional(news_channels(options.postgres.schema))
+                                             : std::nullopt),
+      leasing_(pool_, statements_, options_.postgres),
       small_calls_(pool_, leasing_, statements_, options.postgres.connections) {}
 
 void PostgresTaskStore::check_callers(const CallersTransaction& transaction) const {
@@ -33,6 +33,7 @@ void PostgresTaskStore::transact(const std::function<void(sqlite3*)>& /*work*/) 
 std::unique_ptr<TaskStore> PostgresTaskStore::twin(std::chrono::milliseconds patience) const {
   TaskQueueOptions options = options_;
   options.postgres.connections = 1;
+  options.postgres.connect_timeout = std::min(patience, options.postgres.connect_timeout);
   options.postgres.command_timeout = std::min(patience, options.postgres.command_timeout);
   return std::make_unique<PostgresTaskStore>(uri_, options);
 }

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <chrono>
+#include <cstddef>
 #include <memory>
 #include <optional>
 #include <string>
@@ -8,28 +9,12 @@
 
 #include "postgres/connection_pool.hpp"
 #include "postgres/leasing.hpp"
+#include "postgres/notifications.hpp"
 #include "postgres/small_calls.hpp"
 #include "postgres/statements.hpp"
-#include "support/thread_safety.hpp"
 #include "tasks/task_store.hpp"
 
 namespace leasehold::inline v0::postgres {
-
-/// Rings at once, and then about once an hour. Thread-safe.
-class HourlyAlarm {
- public:
-  bool is_over() {
-    const ThreadLock lock(mutex_);
-    const auto now = std::chrono::steady_clock::now();
-    if (now < next_) return false;
-    next_ = now + std::chrono::hours{1};
-    return true;
-  }
-
- private:
-  ThreadMutex mutex_;
-  std::chrono::steady_clock::time_point next_ LEASEHOLD_GUARDED_BY(mutex_){};
-};
 
 /// Tasks in PostgreSQL. Its members are in files that are named like those of sql/queries.
 class PostgresTaskStore : public TaskStore {
@@ -91,9 +76,8 @@ class PostgresTaskStore : public TaskStore {
   const TaskQueueOptions options_;
   ConnectionPool pool_;
   const Statements statements_;
-  const std::optional<std::string> channel_;  // to notify of new tasks
+  const std::optional<NewsChannels> channels_;  // none: nobody is notified of new tasks
   Leasing leasing_;
-  HourlyAlarm next_days_;
   SmallCalls small_calls_;
 };
 

@@ -1,13 +1,12 @@
 #include <algorithm>
 
+#include "leasehold/errors.hpp"
 #include "postgres/postgres_task_store.hpp"
 #include "postgres/rows.hpp"
 
 namespace leasehold::inline v0::postgres {
 
 Recovered PostgresTaskStore::recover(const ExpiredLease& after, const RecoveryOptions& options) {
-  // For a daemon that runs without workers. They do it in look_after().
-  if (next_days_.is_over()) pool_.run(statements_.add_days, {});
   Params params;
   params.add(after.leased_at_us)
       .add(after.id.value)
@@ -21,6 +20,15 @@ Recovered PostgresTaskStore::recover(const ExpiredLease& after, const RecoveryOp
     leasing_.forget(tasks.back().type);
   }
   std::sort(tasks.begin(), tasks.end(), [](const auto& a, const auto& b) { return a.id < b.id; });
+  // For a daemon that runs without workers. They do it in look_after(). Once a round is enough; if
+  // it fails, the next round that recovers nothing says so.
+  if (after == ExpiredLease{}) {
+    try {
+      pool_.run(statements_.add_days, {});
+    } catch (const Error&) {
+      if (tasks.empty()) throw;
+    }
+  }
   return recovered;
 }
 

@@ -149,6 +149,10 @@ SnapshotHolder to_snapshot_holder(const pqxx::row& row) {
   };
 }
 
+bool is_refused_place(const pqxx::result& leased) {
+  return leased.size() == 1 && leased[0][0].is_null();
+}
+
 bool was_cut_short(const pqxx::row& row) { return row[row.size() - 1].as<bool>(); }
 
 TaskId to_id(const pqxx::row& row) { return TaskId{row[0].as<std::int64_t>()}; }

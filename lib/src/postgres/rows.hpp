@@ -12,7 +12,9 @@ namespace leasehold::inline v0::postgres {
 // The replies to the statements of sql/queries.
 
 LeasedTask to_leased_task(const pqxx::row& row);  ///< lease
-/// lease: whether there were more tasks, but for the limit of bytes.
+/// lease: whether nothing was leased because too many others are leasing.
+bool is_refused_place(const pqxx::result& leased);
+/// lease: whether there were more tasks, but the statement may not lease so many.
 bool was_cut_short(const pqxx::row& row);
 StoredTask to_stored_task(const pqxx::row& row);  ///< get, list
 /// recover; and look_after, whose columns follow another

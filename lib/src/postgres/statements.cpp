@@ -24,6 +24,7 @@ Statements::Statements(const std::string& schema)
       add_days(sql::add_days, schema),
       drop_days(sql::drop_days, schema),
       remove_stray(sql::remove_stray, schema),
+      remove_completed(sql::remove_completed, schema),
       remove_finished(sql::remove_finished, schema),
       counts(sql::counts, schema),
       health(sql::health, schema),

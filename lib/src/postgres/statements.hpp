@@ -12,7 +12,7 @@ struct Statements {
 
   Statement enqueue, enqueue_unique, lease, give_back, look_after, extend, progress, complete, fail,
       release, recover, get, list, update, cancel, retry, add_days, drop_days, remove_stray,
-      remove_finished, counts, health, oldest_snapshot;
+      remove_completed, remove_finished, counts, health, oldest_snapshot;
 };
 
 }  // namespace leasehold::inline v0::postgres

@@ -29,9 +29,9 @@ TaskState to_state(std::string_view name) {
                                 TaskState::dead, TaskState::cancelled}) {
     if (name == to_string(state)) return state;
   }
-  throw ServerRefused(ServerRefused::Reason::newer_schema,
-                      "a task is in a state that this version of Leasehold does not know: " +
-                          std::string(name));
+  throw ServerRefused(
+      ServerRefused::Reason::newer_schema,
+      "a task is in a state that this version of Leasehold does not know: " + std::string(name));
 }
 
 const char* to_string(LeaseWrite write) noexcept {

@@ -47,15 +47,15 @@ QueueCore::Leased QueueCore::lease_tasks(const LeaseRequest& request, std::size_
   return leased;
 }
 
-std::size_t QueueCore::look_after() noexcept {
+std::size_t QueueCore::look_after() {
   if (!options.recovery || !upkeep_.is_due(BootClock::now())) return 0;
   try {
     const Upkeep done = store->look_after(runner.str(), *options.recovery);
     upkeep_.learn(done.fleet);
     note_recovered(done.recovered);
     return done.recovered.size();
-  } catch (const std::exception& error) {
-    // Not the caller's trouble, unless it lasts: then the next lease reports it.
+  } catch (const ServerRefused& error) {
+    // Not the caller's trouble, unless it lasts: then the lease reports it.
     log_info(*logger, "task upkeep failed", {{"error", error.what()}});
     return 0;
   }

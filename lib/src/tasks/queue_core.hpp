@@ -53,7 +53,9 @@ class QueueCore : public std::enable_shared_from_this<QueueCore> {
   Leased lease_tasks(const LeaseRequest& request, std::size_t starts);
 
   /// Does this process's share of the upkeep if it is time. Returns how many tasks were recovered.
-  std::size_t look_after() noexcept;
+  /// Throws if the store is unreachable, so that the caller does not wait for it twice; a refusal
+  /// is only logged.
+  std::size_t look_after();
 
   /// How many processes look for tasks in this queue, as far as is known.
   std::size_t fleet() const noexcept { return upkeep_.fleet(); }

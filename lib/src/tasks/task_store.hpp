@@ -122,8 +122,8 @@ struct Removed {
 
 /// Tasks that were added.
 struct News {
-  std::map<std::string, std::size_t, std::less<>>
-      added;  ///< by type; empty: any number of any type
+  /// By type, the most that were added at once. Empty: any number of any type.
+  std::map<std::string, std::size_t, std::less<>> added;
 };
 
 /// A transaction of the application, which writes of the store can join.
@@ -136,8 +136,11 @@ class TaskListener {
   /// Waits until tasks were added or `stop` is requested. The first call returns as soon as the
   /// listener works. Throws Unavailable once it no longer does.
   virtual News wait(const std::stop_token& stop) = 0;
-  /// Hears nothing until the next wait(), which returns as soon as the listener works again.
-  virtual void rest() = 0;
+  /// The same for `longest` at most, but the listener may hear only of tasks that were added by the
+  /// many: each worker that hears of a single task costs the store something. Nothing if it heard
+  /// of none.
+  virtual std::optional<News> wait_for_many(std::chrono::milliseconds longest,
+                                            const std::stop_token& stop) = 0;
 };
 
 /// Where tasks are kept. Thread-safe. Arguments have been checked, and types occur once.
@@ -153,14 +156,15 @@ class TaskStore {
   virtual std::vector<Enqueued> enqueue(std::span<const NewTask> tasks) = 0;
 
   /// Gives each type its fair share. The tasks are ordered by priority, then run_at, then id. At
-  /// most `starts` of them, and all suspects, are leased as started. If the reply is lost, the
-  /// store gives the tasks back as soon as it can.
+  /// most `starts` of them, and all suspects, are leased as started; no more suspects than `starts`
+  /// are leased, except for a single one. If the reply is lost, the store gives the tasks back as
+  /// soon as it can.
   virtual std::vector<LeasedTask> lease(const LeaseRequest& request, LeaseId lease,
                                         std::size_t starts) = 0;
 
   // Writes of a lease's holder. They leave tasks that are not leased by this key alone, and return
   // the tasks whose write was accepted. Keys are in order of id.
-  /// Never waits for a row that somebody has locked.
+  /// Hardly waits for a row that somebody has locked.
   virtual Renewed extend(std::span<const Renewable> leases, std::chrono::milliseconds duration) = 0;
   virtual std::vector<TaskId> complete(std::span<const FinishedTask> tasks, Keep keep) = 0;
   /// `delay`: none to keep the task's place in the queue.

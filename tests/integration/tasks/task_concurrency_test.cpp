@@ -404,6 +404,21 @@ TEST_F(TaskLocksTest, ALockedRowDoesNotKeepOtherLeasesFromRenewal) {
 
 // While one completion waits for its row, others gather. They lose patience with it, and go
 // together in one statement. What somebody has locked holds up nobody but its own caller.
+TEST_F(TaskLocksTest, OnlySoManyLeaseAtOnceAndTheOthersWaitForThem) {
+  TaskQueue queue{uri(), {.postgres = {.command_timeout = 300ms}, .recovery = std::nullopt}};
+  queue.enqueue({.type = "t"});
+  // As if sixteen others were leasing.
+  sql("SELECT pg_advisory_lock(hashtext('leases of \"leasehold\"'), n) FROM generate_series(0, 15) "
+      "n");
+  EXPECT_THROW(queue.lease({.types = {"t"}}), Unavailable);
+
+  TaskQueue patient{uri(), {.recovery = std::nullopt}};
+  std::jthread leasing([&] { EXPECT_EQ(patient.lease({.types = {"t"}}).size(), 1U); });
+  sql("SELECT pg_advisory_unlock(hashtext('leases of \"leasehold\"'), 7)");
+  leasing.join();
+  sql("SELECT pg_advisory_unlock_all()");
+}
+
 TEST_F(TaskLocksTest, CompletionsThatShareAStatementDoNotWaitForALockedRow) {
   for (const auto retention : {Retention::delete_at_once(), Retention::keep_forever()}) {
     TaskQueue queue{uri(), TaskQueueOptions{.retention = retention}};

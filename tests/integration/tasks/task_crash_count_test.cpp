@@ -66,6 +66,23 @@ TEST_P(TaskCrashCountTest, ASuspectIsAlwaysLeasedAsStarted) {
   EXPECT_EQ(recovered.state, TaskState::dead);
 }
 
+// Otherwise a crash, before those that cannot start are given back, would count for all of them.
+TEST_P(TaskCrashCountTest, NoMoreSuspectsAreLeasedThanCanStart) {
+  const auto due = std::chrono::system_clock::now() - 1h;
+  for (int i = 0; i < 6; ++i) queue.enqueue({.type = "t", .run_at = due});
+  EXPECT_EQ(lease_some(0).size(), 6U);
+  expire_all();
+  EXPECT_EQ(Recovery{queue}.run_once().requeued, 6U);
+  const TaskId innocent = queue.enqueue({.type = "t", .priority = 1, .run_at = due}).id;
+
+  const auto two = lease_some(0);
+  ASSERT_EQ(two.size(), 2U) << "a single suspect, if none can start";
+  EXPECT_EQ(two[0].key.id, innocent);
+  EXPECT_TRUE(two[1].suspect);
+  EXPECT_EQ(lease_some(3).size(), 3U);
+  EXPECT_EQ(lease_some(100).size(), 2U) << "all the others";
+}
+
 TEST_P(TaskCrashCountTest, TheFirstTasksOfALeaseAreStarted) {
   const auto due = std::chrono::system_clock::now() - 1h;
   const auto add = [&](int priority) {

@@ -109,6 +109,34 @@ TEST_F(TaskDaysTest, AddingDaysDoesNotWaitForOpenTransactionsOfWriters) {
   transaction.commit();
 }
 
+TEST_F(TaskDaysTest, AddingDaysLetsNobodyWaitBehindAnOpenTransactionOfReaders) {
+  sql("DROP TABLE leasehold." + day(3));
+  pqxx::connection connection{uri()};
+  pqxx::work reading{connection};
+  reading.exec("SELECT count(*) FROM leasehold.finished_tasks");
+  pqxx::connection other{uri()};
+  pqxx::work adding{other};
+  adding.exec("SELECT leasehold.add_days(3)");
+  EXPECT_EQ(sql("SELECT count(*) FROM pg_locks WHERE NOT granted OR mode = 'AccessExclusiveLock' "
+                "AND relation = 'leasehold.finished_completed_other'::regclass"),
+            "0");
+  adding.commit();
+  EXPECT_FALSE(is_there(3)) << "later, when nobody reads";
+  reading.commit();
+  sql("SELECT leasehold.add_days(3)");
+  EXPECT_TRUE(is_there(3));
+}
+
+TEST_F(TaskDaysTest, ARecoveryRecoversEvenIfNoDaysCanBeAdded) {
+  TaskQueue queue{uri(), {.recovery = std::nullopt}};
+  queue.enqueue({.type = "t"});
+  const auto lease = lease_one(queue);
+  expire(lease.id());
+  sql("DROP FUNCTION leasehold.add_days");
+  EXPECT_EQ(Recovery{queue}.run_once().requeued, 1U);
+  EXPECT_THROW(Recovery{queue}.run_once(), ServerRefused) << "somebody has to be told";
+}
+
 // They were completed while nobody added days, or by a clock that was wrong.
 TEST_F(TaskDaysTest, TasksOutsideOfAllDaysAreInNobodysWayAndAreRemovedToo) {
   sql("DROP TABLE leasehold." + day(0) + "; DROP TABLE leasehold." + day(2));

@@ -19,6 +19,9 @@ using std::chrono::microseconds;
 struct Room {
   std::size_t tasks;
   std::size_t bytes;  ///< of payloads and progress; the first task may be larger
+  /// Suspects are leased as started. Whoever cannot start them at once only risks that they count a
+  /// crash.
+  std::size_t suspects;
 };
 
 /// Appends the first tasks of a type that are due, in the order in which they are leased, with the
@@ -37,10 +40,12 @@ void append_due(std::vector<LeasedTask>& tasks, Connection& connection, const st
         break;
       }
       const std::size_t bytes = row.text(4).size() + row.text(5).size();
-      if (bytes > room.bytes && !tasks.empty()) {
+      const bool suspect = row.integer(9) != 0;
+      if ((bytes > room.bytes && !tasks.empty()) || (suspect && room.suspects == 0)) {
         room.tasks = 0;
         return;
       }
+      if (suspect) --room.suspects;
       room.bytes -= std::min(bytes, room.bytes);
       Columns c(row);
       LeasedTask& task = tasks.emplace_back();
@@ -54,7 +59,7 @@ void append_due(std::vector<LeasedTask>& tasks, Connection& connection, const st
       task.attempts = c.small_number() + 1;
       task.max_attempts = c.small_number();
       task.crash_count = c.small_number();
-      task.suspect = c.number() != 0;
+      task.suspect = suspect;
     }
   }
 }
@@ -68,7 +73,7 @@ class LeaseCall {
         lease_(lease),
         starts_(starts),
         end_(request.duration),
-        room_{request.limit, request.max_bytes} {}
+        room_{request.limit, request.max_bytes, std::max<std::size_t>(starts, 1)} {}
 
   /// Gives each type its share, beginning with the one at `turn`. What some types do not use goes
   /// to the others.
@@ -174,7 +179,7 @@ std::vector<LeasedTask> SqliteTaskStore::lease(const LeaseRequest& request, Leas
       const auto now = wall_clock();
       return std::any_of(request.types.begin(), request.types.end(), [&](const auto& type) {
         std::vector<LeasedTask> due;
-        Room room{.tasks = 1, .bytes = 0};
+        Room room{.tasks = 1, .bytes = 0, .suspects = 1};
         append_due(due, connection, type, 1, room, now);
         return !due.empty();
       });

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <unordered_map>
 
+#include "support/sleep.hpp"
+
 namespace leasehold::inline v0 {
 namespace {
 
@@ -35,15 +37,17 @@ void Leaser::run(const std::stop_token& stop) {
       pace_.looked(reason,
                    found == Found::nothing ? LookPace::Found::nothing : LookPace::Found::something,
                    LookPace::Clock::now());
-      rest_from_news_ = pace_.rest_from_news();
+      muted_time_ = pace_.muted_time();
       reason = LookPace::Reason::pause;
       if (recovered || found == Found::all_it_asked_for) continue;
       pause = pace_.pause();
     } catch (const std::exception& error) {
       context_.outage.failed("lease", error);
-      pause = trouble_.next();
+      sleep_for(trouble_.next(), stop);  // announcements do not make the trouble pass
+      reason = LookPace::Reason::pause;
+      continue;
     }
-    reason = board.rest(stop, pause, pace_);
+    reason = board.wait_to_look(stop, pause, pace_);
   }
 }
 

@@ -19,8 +19,9 @@ class Leaser {
   /// Whether new tasks are announced. May be called from any thread.
   void set_listening(bool listening) noexcept { listening_ = listening; }
 
-  /// How long this worker had better not listen to announcements; 0 if it should.
-  std::chrono::milliseconds rest_from_news() const noexcept { return rest_from_news_; }
+  /// How long this worker had better hear only of many tasks at once; 0 if it should hear
+  /// everything.
+  std::chrono::milliseconds muted_time() const noexcept { return muted_time_; }
 
   enum class Found { nothing, some, all_it_asked_for };
   /// Looks for tasks once: one statement for the types without a limit, and one for those with a
@@ -34,7 +35,7 @@ class Leaser {
   const WorkerContext& context_;
   const std::span<const TaskKind> kinds_;
   std::atomic<bool> listening_{false};
-  std::atomic<std::chrono::milliseconds> rest_from_news_{};
+  std::atomic<std::chrono::milliseconds> muted_time_{};
   LookPace pace_;
   Backoff trouble_;
   bool limited_first_ = false;

@@ -16,8 +16,8 @@ namespace leasehold::inline v0 {
 /// `pace` before it looks. A look for nothing doubles the pace, and one that finds something halves
 /// it. Announcements that arrive during the wait are answered by the same look. The fleet settles
 /// at about two looks per task, whatever its size, or at one look per `share` of time if there are
-/// few tasks. A worker that finds what was announced looks at once. A worker whose looks have
-/// become rare may stop listening for a while.
+/// few tasks. The pace of a worker that finds what was announced falls to zero, so it looks at
+/// once. A worker whose looks have become rare need not hear of every single task.
 ///
 /// Not thread-safe.
 class LookPace {
@@ -33,6 +33,7 @@ class LookPace {
   void adapt(std::size_t fleet, bool listening) {
     fleet_ = std::max<std::size_t>(fleet, 1);
     listening_ = listening;
+    pace_ = std::min(pace_, share_of_all());  // what was learned in a larger fleet
   }
 
   /// Tasks were announced. Returns the longest time to wait before looking for them.
@@ -62,10 +63,10 @@ class LookPace {
     pause_ = std::max(pause_, poll_min_ / 2);
   }
 
-  /// How long not to listen; 0 if the worker should listen. Each announcement costs the server a
-  /// wake-up of every process that listens. A worker that would look only once in a while anyway
-  /// need not hear of every task that others take.
-  milliseconds rest_from_news() const {
+  /// For how long, after an announcement, the worker need not hear of those that concern a few
+  /// tasks; 0 if it should. Each announcement costs the server a wake-up of every process that
+  /// listens, and a worker that looks only once in a while will not look sooner because of it.
+  milliseconds muted_time() const {
     if (pace_ <= rare) return milliseconds{0};
     return std::chrono::duration_cast<milliseconds>(share_of_all() * (1.0 - random_share() / 2));
   }

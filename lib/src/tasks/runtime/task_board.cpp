@@ -99,7 +99,8 @@ TaskBoard::Room TaskBoard::room() const {
   return room;
 }
 
-LookPace::Reason TaskBoard::rest(const std::stop_token& stop, milliseconds pause, LookPace& pace) {
+LookPace::Reason TaskBoard::wait_to_look(const std::stop_token& stop, milliseconds pause,
+                                         LookPace& pace) {
   ThreadLock lock(mutex_);
   const auto end = LookPace::Clock::now() + pause;
   room_.wait_until(lock, stop, end,

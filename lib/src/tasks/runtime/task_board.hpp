@@ -59,9 +59,9 @@ class TaskBoard {
   Room room() const;
   /// Waits until `pause` has passed, or a type is no longer at its limit, or it is time to look for
   /// tasks that were announced. Returns why it is time to look.
-  LookPace::Reason rest(const std::stop_token& stop, std::chrono::milliseconds pause,
-                        LookPace& pace);
-  /// Tasks were added. Ends a rest() if this worker could lease some of them.
+  LookPace::Reason wait_to_look(const std::stop_token& stop, std::chrono::milliseconds pause,
+                                LookPace& pace);
+  /// Tasks were added. Ends wait_to_look() if this worker could lease some of them.
   void announce(const News& news);
   /// Adds tasks that were leased. After close() they are given back.
   void add(std::vector<TaskRunPtr> runs);
@@ -207,7 +207,7 @@ class TaskBoard {
   const TaskRun* alone_ LEASEHOLD_GUARDED_BY(mutex_) = nullptr;
   // The most tasks that were announced at once since the last look.
   std::size_t at_once_ LEASEHOLD_GUARDED_BY(mutex_) = 0;
-  bool limit_left_ LEASEHOLD_GUARDED_BY(mutex_) = false;    // by some type, since the last look
+  bool limit_left_ LEASEHOLD_GUARDED_BY(mutex_) = false;  // by some type, since the last look
   bool closed_ LEASEHOLD_GUARDED_BY(mutex_) = false;
   Clock::time_point next_alarm_ LEASEHOLD_GUARDED_BY(mutex_) = Clock::time_point::max();
   bool earlier_alarm_ LEASEHOLD_GUARDED_BY(mutex_) = false;

@@ -169,18 +169,16 @@ void WorkerRun::listen(const std::stop_token& stop) {
     try {
       const auto listener = context_.core.store->listen();
       if (!listener) return;
-      bool rested = false;
       while (!stop.stop_requested()) {
-        const News news = listener->wait(stop);
+        std::optional<News> news = listener->wait(stop);
         again.reset();
         said = false;
         leaser_.set_listening(true);
-        if (!std::exchange(rested, false)) board_.announce(news);
-        if (const auto time = leaser_.rest_from_news(); time > milliseconds{0}) {
-          listener->rest();
-          sleep_for(time, stop);
-          rested = true;
-        }
+        board_.announce(*news);
+        const auto muted = leaser_.muted_time();
+        if (muted == milliseconds{0}) continue;
+        news = listener->wait_for_many(muted, stop);
+        if (news) board_.announce(*news);
       }
     } catch (const std::exception& error) {
       leaser_.set_listening(false);
