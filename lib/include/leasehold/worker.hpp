@@ -117,8 +117,9 @@ struct WorkerOptions {
   ///
   /// If more processes share the queue than `poll_max` / 40 ms (with the default: more than 25), a
   /// worker that gets notifications pauses for up to 40 ms per process, so that an idle fleet of
-  /// any size costs 25 to 50 queries a second. A task that becomes due is then found as quickly as
-  /// before if many workers handle its type. If only one of 1,000 processes does, it can take 40 s.
+  /// any size costs 25 to 50 queries a second. A task is then found as quickly as before if many
+  /// workers handle its type. If only one of 1,000 processes does, it can take 40 s, whether the
+  /// task was announced or became due later.
   std::chrono::milliseconds poll_min{20};
   std::chrono::milliseconds poll_max{1'000};
 
