@@ -354,9 +354,10 @@ void add_load(Commands& commands) {
            "of them trust the same lock at the same time, and that tokens strictly increase. It "
            "prints the pairs of acquire and release per second, the time to acquire, and how many "
            "calls failed in which way.\n\n"
-           "The exit code is 1 if a guarantee was broken or if calls failed. If no call succeeded "
-           "at all, it is the code of the last error, for example 4 if the store could not be "
-           "reached. The locks have names of their own, so others notice only the load.",
+           "The exit code is the first of these that applies: 1 if a guarantee was broken; the "
+           "code of the last error if no lock was acquired and released at all, for example 4 if "
+           "the store could not be reached; 1 if some calls failed; otherwise 0. The locks have "
+           "names of their own, so others notice only the load.",
        .examples = "leasehold load --redis redis://127.0.0.1:6379 --clients 16 --duration 30s\n"
                    "leasehold load --clients 64 --locks 1000 --shared --json"},
       {.locks = true}, [flags](Session& session) { return run_load(session, *flags); });

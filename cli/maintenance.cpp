@@ -94,14 +94,15 @@ void add_maintenance(Commands& commands) {
       {.name = "recover",
        .summary = "Recover the expired leases of crashed workers, once",
        .details =
-           "Tasks whose lease has expired become pending again, or dead if that happened too "
-           "often. This command does it once; leaseholdd does it all the time.",
+           "Tasks whose lease has expired become pending again, or dead if they crashed their "
+           "worker too often. This command does it once; workers and leaseholdd do it all the "
+           "time.",
        .examples = "leasehold recover --once\nleasehold recover --once --max-crashes 5 --json"},
       {.tasks = true}, [options](Session& session) { return recover(session, *options); });
   app.add_flag("--once", options->once, "Recover once, and print what was done")
       ->disable_flag_override();
   add_value(app, "--max-crashes", options->max_crashes, "NUMBER",
-            "A task is dead once its lease has expired this many times [3]");
+            "A task is dead once it has crashed its worker this many times [3]");
 }
 
 }  // namespace leasehold::cli

@@ -146,7 +146,10 @@ std::string render_tasks(const Snapshot& snapshot, const Terminal& terminal, std
   out += ", " + with_commas(seen.workers.size()) + " workers seen, ";
   std::string expired = with_commas(seen.expired_leases) + " expired leases";
   if (seen.health.oldest_expired) expired += " (oldest " + brief(*seen.health.oldest_expired) + ")";
-  out += terminal.paint(seen.expired_leases > 0 ? Colour::yellow : Colour::plain, expired) + "\n";
+  out += terminal.paint(seen.expired_leases > 0 ? Colour::yellow : Colour::plain, expired);
+  const QueueHealth& health = seen.health;
+  out += ", " + with_commas(health.recovered_requeued + health.recovered_dead) +
+         " recovered so far (" + with_commas(health.recovered_dead) + " dead)\n";
   out += "\n" + render_types(seen, terminal, rows, sort_by) +
          render_workers(seen, terminal, rows, sort_by);
   if (seen.leases_cut_off)
@@ -185,6 +188,8 @@ ordered_json as_json(const Snapshot& snapshot) {
     tasks["oldest_ready_ms"] = milliseconds_or_null(seen.health.oldest_ready);
     tasks["expired_leases"] = seen.expired_leases;
     tasks["oldest_expired_ms"] = milliseconds_or_null(seen.health.oldest_expired);
+    tasks["recovered"] = {{"requeued", seen.health.recovered_requeued},
+                          {"dead", seen.health.recovered_dead}};
     tasks["workers"] = workers;
     tasks["leases_cut_off"] = seen.leases_cut_off;
   }

@@ -70,8 +70,9 @@ void add_status(Commands& commands) {
                 .summary = "Show locks, tasks by type and state, workers and expired leases",
                 .details = "Shows how many locks are held, waited for and stale, the tasks by type "
                            "and state (a + means more than 10,000), how long the oldest ready "
-                           "task has been due, the workers that have leases now, and the leases "
-                           "that have expired but were not recovered. The exit code is 4 if a "
+                           "task has been due, the workers that have leases now, the leases "
+                           "that have expired but were not recovered, and how many were recovered "
+                           "since the tables were created. The exit code is 4 if a "
                            "store does not answer.",
                 .examples = "leasehold status\nleasehold status --json | jq .tasks.expired_leases"},
                {.locks = true, .tasks = true}, status);

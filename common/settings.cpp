@@ -135,7 +135,8 @@ std::vector<Setting> make_settings() {
                 "shorter, at random"},
                duration(&QueueConfig::round_interval, 50ms, 1h)),
       of_queue({"max-crashes", "3", "NUMBER",
-                "A task is dead once its lease has expired this many times"},
+                "A task is dead once it has crashed its worker this many times; mostly workers "
+                "recover it first, and their own limit decides"},
                number(&QueueConfig::max_crashes, 1, 1'000'000)),
       of_queue({"retain-completed", "1d", "TIME", "How long completed tasks are kept, or forever"},
                duration_or("forever", &QueueConfig::retain_completed, 0ms, ten_years)),

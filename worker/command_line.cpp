@@ -15,9 +15,9 @@ namespace {
 using common::Setting;
 
 constexpr const char* description =
-    "leaseholdd, the recovery daemon of Leasehold. It requeues the tasks of crashed workers, "
-    "removes\n"
-    "old finished tasks, and reports the state of the queues. Any number of daemons may run.";
+    "leaseholdd, the daemon of Leasehold. It removes old finished tasks, reports the state of the\n"
+    "queues, and requeues the tasks of crashed workers where no other worker does. Any number of\n"
+    "daemons may run.";
 
 constexpr const char* footer = R"(
 Every setting can also be an environment variable (--round-interval: LEASEHOLD_ROUND_INTERVAL) or a

@@ -37,7 +37,7 @@ class LockScan {
   const std::shared_ptr<RedisStatus> status_;
   LockClient client_;
   Outage outage_{{.failed = "lock scan failed, will keep trying",
-                  .fails_still = "lock scan fails still",
+                  .still_fails = "lock scan still fails",
                   .works_again = "lock scan works again"}};
   std::atomic<bool> finished_{false};
   std::jthread thread_;  // last: it uses everything above

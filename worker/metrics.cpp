@@ -52,8 +52,8 @@ class Family {
   MetricFamily family_;
 };
 
-/// The metrics of all queues. A queue whose last round failed has no gauges from its database: no
-/// value is better than an old one.
+/// The metrics of all queues. A queue whose last round failed has no values from its database: none
+/// is better than an old one.
 class QueueMetrics {
  public:
   explicit QueueMetrics(std::vector<MetricFamily>& all) : all_(all) {}
@@ -70,8 +70,6 @@ class QueueMetrics {
     rounds_.add(with("outcome", "failed"), state.rounds_failed);
     round_durations_.add({queue}, status.round_durations());
     if (state.last_completed) last_round_.add({queue}, unix_time(state.last_completed->system));
-    recovered_.add(with("outcome", "requeued"), state.requeued);
-    recovered_.add(with("outcome", "dead"), state.dead);
     recovery_delays_.add({queue}, status.recovery_delays());
     for (const auto& [end, number] : state.removed) {
       removed_.add(with("state", to_string(end)), number);
@@ -96,6 +94,8 @@ class QueueMetrics {
     const QueueHealth& health = measured.health;
     oldest_ready_.add({queue}, seconds_or_0(health.oldest_ready));
     oldest_expired_.add({queue}, seconds_or_0(health.oldest_expired));
+    recovered_.add({queue, {"outcome", "requeued"}}, health.recovered_requeued);
+    recovered_.add({queue, {"outcome", "dead"}}, health.recovered_dead);
     live_.add({queue}, health.live_rows);
     dead_.add({queue}, health.dead_rows);
     const auto& holder = health.oldest_snapshot;
@@ -113,7 +113,8 @@ class QueueMetrics {
   Family last_round_{all_, MetricType::Gauge, "leasehold_last_round_timestamp_seconds",
                      "When the last round completed, in Unix time."};
   Family recovered_{all_, MetricType::Counter, "leasehold_recovered_tasks_total",
-                    "Expired leases that this daemon recovered, by the new state of the task."};
+                    "Expired leases that any process recovered, by what became of the task. "
+                    "Every daemon reports the same number."};
   Family recovery_delays_{all_, MetricType::Histogram, "leasehold_recovery_delay_seconds",
                           "Time from the expiry of a lease to its recovery by this daemon."};
   Family removed_{all_, MetricType::Counter, "leasehold_removed_tasks_total",

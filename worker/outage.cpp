@@ -27,7 +27,7 @@ std::string Outage::hint_for(const std::exception& error) {
 void Outage::failed(spdlog::logger& log, const std::exception& error, const Problem& problem) {
   std::string hint = hint_for(error);
   if (since_ && hint == hint_) {
-    log_debug(log, events_.fails_still, {{"error", problem.error}});
+    log_debug(log, events_.still_fails, {{"error", problem.error}});
     return;
   }
   since_ = problem.since;

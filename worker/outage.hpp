@@ -18,7 +18,7 @@ class Outage {
   /// What is logged.
   struct Events {
     EventName failed;
-    EventName fails_still;  ///< each time, on the level debug
+    EventName still_fails;  ///< each time, on the level debug
     EventName works_again;
   };
 

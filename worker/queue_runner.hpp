@@ -13,7 +13,7 @@
 namespace leasehold::worker {
 
 inline constexpr Outage::Events round_outage{.failed = "round failed, will keep trying",
-                                             .fails_still = "round fails still",
+                                             .still_fails = "round still fails",
                                              .works_again = "round works again"};
 
 /// Runs the rounds of one queue on a thread of its own, so that a server that hangs delays no other

@@ -46,6 +46,7 @@ ordered_json as_json(const std::optional<Measured>& measured, SteadyTime now) {
           {"tasks_cut_off", measured->cut_off},
           {"oldest_ready_s", seconds_or_null(health.oldest_ready)},
           {"oldest_expired_lease_s", seconds_or_null(health.oldest_expired)},
+          {"recovered", {{"requeued", health.recovered_requeued}, {"dead", health.recovered_dead}}},
           {"live_tuples", health.live_rows},
           {"dead_tuples", health.dead_rows},
           {"oldest_snapshot", as_json(health.oldest_snapshot)}};

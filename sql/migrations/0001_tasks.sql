@@ -87,9 +87,9 @@ CREATE INDEX tasks_leased ON "leasehold".tasks (leased_at, id)
 CREATE UNIQUE INDEX tasks_unique_key ON "leasehold".tasks (unique_key)
   WHERE unique_key IS NOT NULL;
 
--- Tasks that have ended. Rows are added and never changed, except by an operator's update() of a dead or
--- cancelled task, and by its retry(), which moves it back. Completed tasks are the many: there is one
--- partition for each day (UTC) on which they ended, and retention drops whole days.
+-- Tasks that have ended. Rows are added and never changed, except by an operator: update() changes any of them,
+-- and retry() moves dead and cancelled ones back. Completed tasks are the many: there is one partition for each
+-- day (UTC) on which they ended, and retention drops whole days.
 CREATE TABLE "leasehold".finished_tasks (
   id           bigint      NOT NULL,
   version      bigint      NOT NULL,
@@ -276,6 +276,32 @@ CREATE FUNCTION "leasehold".leases_from() RETURNS timestamptz
 LANGUAGE sql STABLE AS $$
   SELECT coalesce(
     (SELECT u.leases_from FROM "leasehold".upkeep u WHERE "leasehold".is_good(u.leases_until)), '-infinity')
+$$;
+
+-- How many expired leases were taken back, by whichever process: tasks that were pending again, and tasks that
+-- were dead. Each number is the sum over all rows. A recovery adds to a row that nobody has locked, or adds a
+-- row. So it never waits for another recovery, not even for that of a process which froze before its commit.
+-- There are never more rows than there were recoveries at the same moment.
+CREATE TABLE "leasehold".recovered (
+  requeued bigint NOT NULL,
+  dead     bigint NOT NULL
+)
+WITH (fillfactor = 10);
+
+CREATE FUNCTION "leasehold".note_recovered(requeued bigint, dead bigint) RETURNS void
+LANGUAGE plpgsql AS $$
+DECLARE
+  place tid;
+BEGIN
+  SELECT r.ctid INTO place FROM "leasehold".recovered r LIMIT 1 FOR NO KEY UPDATE SKIP LOCKED;
+  IF FOUND THEN
+    UPDATE "leasehold".recovered r
+    SET requeued = r.requeued + note_recovered.requeued, dead = r.dead + note_recovered.dead
+    WHERE r.ctid = place;
+  ELSE
+    INSERT INTO "leasehold".recovered VALUES (note_recovered.requeued, note_recovered.dead);
+  END IF;
+END
 $$;
 
 -- A token is refused once a newer one was seen for the same resource. Call it first in the transaction
@@ -716,10 +742,12 @@ SET enable_bitmapscan = off
 SET enable_sort = off
 AS $$
 DECLARE
-  begun   timestamptz := clock_timestamp();
-  known   timestamptz := "leasehold".leases_from();
-  place   timestamptz := timestamptz 'epoch' + after_lease * interval '1 us';
-  expired tid[];
+  begun    timestamptz := clock_timestamp();
+  known    timestamptz := "leasehold".leases_from();
+  place    timestamptz := timestamptz 'epoch' + after_lease * interval '1 us';
+  expired  tid[];
+  requeued bigint;
+  died     bigint;
 BEGIN
   IF place < known THEN
     place := known;
@@ -758,6 +786,7 @@ BEGIN
          (date_part('epoch', now() - gone.lease_expiry) * 1000)::bigint, gone.crash_count + 1,
          (date_part('epoch', gone.leased_at) * 1000000)::bigint
   FROM gone;
+  GET DIAGNOSTICS died = ROW_COUNT;
 
   -- The reply needs the worker and the expiry as they were before.
   RETURN QUERY
@@ -776,6 +805,8 @@ BEGIN
   RETURNING t.id, t.type, t.state, lost.leased_by,
             (date_part('epoch', now() - lost.lease_expiry) * 1000)::bigint, t.crash_count,
             (date_part('epoch', t.leased_at) * 1000000)::bigint;
+  GET DIAGNOSTICS requeued = ROW_COUNT;
+  PERFORM "leasehold".note_recovered(requeued, died);
 END
 $$;
 

@@ -81,17 +81,19 @@ ORDER BY of_type, in_state
 -- name: health
 -- The health of a queue.
 -- Reply: ms since the oldest task became due, or null; ms since the oldest expired lease expired, or null;
--- live rows; dead rows.
+-- live rows; dead rows; expired leases that were taken back so far: requeued, dead.
 --
--- The functions pending_heads() and leases_from() are in migration 1. The cost depends on how many types and priorities are in
--- use, and on the number of leased tasks.
+-- The functions pending_heads() and leases_from() are in migration 1. The cost depends on how many types and
+-- priorities are in use, and on the number of leased tasks.
 SELECT (SELECT (extract(epoch FROM now() - min(run_at)) * 1000)::bigint
         FROM "leasehold".pending_heads() WHERE run_at <= now()),
        (SELECT (extract(epoch FROM now() - min(lease_expiry)) * 1000)::bigint
         FROM "leasehold".tasks
         WHERE state = 'leased' AND leased_at >= (SELECT "leasehold".leases_from()) AND lease_expiry < now()),
        pg_stat_get_live_tuples('"leasehold".tasks'::regclass),
-       pg_stat_get_dead_tuples('"leasehold".tasks'::regclass)
+       pg_stat_get_dead_tuples('"leasehold".tasks'::regclass),
+       (SELECT coalesce(sum(requeued), 0)::bigint FROM "leasehold".recovered),
+       (SELECT coalesce(sum(dead), 0)::bigint FROM "leasehold".recovered)
 
 -- name: oldest_snapshot
 -- What keeps vacuum from removing dead rows in this database: the oldest transaction, prepared transaction,

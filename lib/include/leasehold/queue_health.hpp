@@ -40,6 +40,11 @@ struct QueueHealth {
   std::uint64_t live_rows = 0;
   std::uint64_t dead_rows = 0;
 
+  /// Expired leases that were taken back since the tables were created, by whichever process:
+  /// workers, daemons or Recovery. Their tasks were pending again, or dead.
+  std::uint64_t recovered_requeued = 0;
+  std::uint64_t recovered_dead = 0;
+
   /// What holds vacuum back most. Empty if nothing does, if the server does not let us look, and
   /// always in SQLite.
   std::optional<SnapshotHolder> oldest_snapshot;

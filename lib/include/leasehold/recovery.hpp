@@ -23,7 +23,9 @@ struct RecoveredTask {
   TaskState state = TaskState::pending;  ///< its new state: pending or dead
   std::string worker;                    ///< the worker that did not renew the lease
   std::chrono::milliseconds overdue{0};  ///< how long ago the lease expired
-  int crash_count = 0;                   ///< crashes of this task, including this one
+  /// Crashes of this task since an attempt last ended in order. This one is included if the task
+  /// had been started.
+  int crash_count = 0;
 };
 
 /// What recovery did, in one batch or in all.

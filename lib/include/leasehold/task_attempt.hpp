@@ -39,7 +39,8 @@ class LEASEHOLD_API TaskAttempt {
   int attempt() const noexcept;
   int max_attempts() const noexcept;
 
-  /// How many earlier leases of this task expired, probably because their worker crashed.
+  /// How many leases of this task expired after it had been started, probably because their worker
+  /// crashed. Counted since an attempt last ended in order.
   int crash_count() const noexcept;
 
   /// The last progress that this attempt or an earlier one reported: JSON, or empty if there is

@@ -88,7 +88,8 @@ struct TaskQueueOptions {
   /// How lease() takes back expired leases, of its own process and of others. About once a second
   /// one of the processes that lease tasks does so, at the cost of one more statement, so that the
   /// tasks of a crashed worker come back even if no leaseholdd runs. Empty: left to leaseholdd, or
-  /// to a Recovery. Processes with different options should not share a queue. Default: as
+  /// to a Recovery. Processes with different options should not share a queue, and leaseholdd's
+  /// max-crashes should be the same: whoever recovers a lease first decides. Default: as
   /// RecoveryOptions says.
   std::optional<RecoveryOptions> recovery = RecoveryOptions{};
 

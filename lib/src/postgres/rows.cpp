@@ -133,6 +133,8 @@ QueueHealth to_health(const pqxx::row& row) {
       .oldest_expired = f.optional_ms(),
       .live_rows = static_cast<std::uint64_t>(f.number()),
       .dead_rows = static_cast<std::uint64_t>(f.number()),
+      .recovered_requeued = static_cast<std::uint64_t>(f.number()),
+      .recovered_dead = static_cast<std::uint64_t>(f.number()),
       .oldest_snapshot = std::nullopt,
   };
 }

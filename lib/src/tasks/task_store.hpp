@@ -197,10 +197,10 @@ class TaskStore {
   /// Takes back one batch of expired leases, of those after `after`.
   virtual Recovered recover(const ExpiredLease& after, const RecoveryOptions& options) = 0;
 
-  /// What each process that looks for tasks does about once a second for all: it says that it is
-  /// there, and if no other process has done so within the last second, it takes back one batch of
-  /// expired leases and makes room for the finished tasks of the coming days.
-  /// `process` names the caller.
+  /// Upkeep for all that use the queue. Each process that looks for tasks calls it, about once a
+  /// second or less often in a large fleet, and thereby says that it is there. One of them does the
+  /// work, if nobody did it within the last second: it takes back one batch of expired leases and
+  /// makes room for the finished tasks of the coming days. `process` names the caller.
   virtual Upkeep look_after(std::string_view process, const RecoveryOptions& options) = 0;
 
   /// Deletes one chunk of the tasks that ended in this state at least `age` ago.

@@ -59,6 +59,13 @@ CREATE UNIQUE INDEX task_unique_key ON task_queue (unique_key)
 CREATE INDEX task_finished ON task_queue (state, type, finished_at)
   WHERE finished_at IS NOT NULL;
 
+-- One row: how many expired leases were taken back, by whichever process. Their tasks were pending again, or dead.
+CREATE TABLE task_recovered (
+  requeued INTEGER NOT NULL,
+  dead     INTEGER NOT NULL
+);
+INSERT INTO task_recovered VALUES (0, 0);
+
 -- The newest token that was seen for each resource.
 CREATE TABLE task_fences (
   resource TEXT    PRIMARY KEY,

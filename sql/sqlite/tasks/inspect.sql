@@ -106,7 +106,8 @@ ORDER BY 1, 2
 -- name: health
 -- The health of a queue.
 --   ?1 now   ?2 now by the clock that judges leases   ?3 where counting rows stops
--- Reply: run_at of the oldest task that is due, or null; lease_deadline of the oldest expired lease, or null; rows.
+-- Reply: run_at of the oldest task that is due, or null; lease_deadline of the oldest expired lease, or null; rows;
+-- expired leases that were taken back so far: requeued, dead.
 --
 -- `heads` jumps from each type and priority to the next in the index task_ready. Its cost depends on how many of them
 -- are in use, and not on the number of tasks.
@@ -126,4 +127,6 @@ WITH RECURSIVE heads (id, type, priority, run_at) AS (
 )
 SELECT (SELECT min(run_at) FROM heads WHERE run_at <= ?1),
        (SELECT min(lease_deadline) FROM task_queue WHERE state = 'leased' AND lease_deadline < ?2),
-       (SELECT count(*) FROM (SELECT 1 FROM task_queue LIMIT ?3))
+       (SELECT count(*) FROM (SELECT 1 FROM task_queue LIMIT ?3)),
+       (SELECT requeued FROM task_recovered),
+       (SELECT dead FROM task_recovered)

@@ -6,7 +6,7 @@
 SELECT EXISTS (SELECT 1 FROM task_queue INDEXED BY task_leased WHERE state = 'leased' AND lease_deadline < ?1)
 
 -- name: expired
--- Expired leases. It was a crash if the task had been started. Otherwise its worker only kept it in stock.
+-- Expired leases. It was a crash if the task had been started. Otherwise its worker had only leased it ahead.
 --   ?1 now by the clock that judges leases   ?2 only ids above this one   ?3 limit
 --   ?4 number of crashes after which a task is dead
 -- Reply: id, type, the worker that lost the lease, its deadline, crashes including this one, whether the task is dead
@@ -28,6 +28,11 @@ SET state = CASE WHEN ?2 THEN 'dead' ELSE 'pending' END, finished_at = CASE WHEN
     crash_count = crash_count + started, attempts = attempts - (1 - started), started = 0, lease_deadline = NULL,
     lease_expiry = NULL, last_error = 'the lease of ' || leased_by || ' expired', updated_at = ?3
 WHERE id = ?1
+
+-- name: note_recovered
+-- Adds to the numbers of leases that were taken back.
+--   ?1 tasks that are pending again   ?2 tasks that are dead
+UPDATE task_recovered SET requeued = requeued + ?1, dead = dead + ?2
 
 -- name: new_boot
 -- Ends all leases after a restart of the machine, which has ended all their holders.

@@ -452,6 +452,8 @@ TEST_P(CliTasksTest, RecoverTakesExpiredLeasesBackAndStatusShowsThem) {
   const CliResult nothing = cli({"recover", "--once"});
   EXPECT_EQ(nothing.out, "0 requeued, 0 dead\n") << nothing;
   EXPECT_EQ(json({"status"})["tasks"]["expired_leases"], 0);
+  EXPECT_EQ(json({"status"})["tasks"]["recovered"], (nlohmann::json{{"requeued", 2}, {"dead", 0}}));
+  EXPECT_TRUE(contains(cli({"status"}).out, "0 expired leases, 2 recovered so far (0 dead)"));
 }
 
 TEST_P(CliTasksTest, StatusCountsTheLeasesOfManyWorkers) {

@@ -123,6 +123,13 @@ TEST(AlertsTest, PromtoolAcceptsThem) {
   EXPECT_TRUE(promtool.status.success()) << promtool.output;
 }
 
+TEST(AlertsTest, TheyFireWhenTheyShould) {
+  const Finished promtool = run(
+      {.argv = {"promtool", "test", "rules",
+                std::string(LEASEHOLD_SOURCE_DIR) + "/tests/integration/daemon/alerts_test.yaml"}});
+  EXPECT_TRUE(promtool.status.success()) << promtool.output;
+}
+
 TEST_P(DaemonMetricsTest, LabelsAreBounded) {
   TaskQueue queue{uri()};
   std::vector<NewTask> tasks;

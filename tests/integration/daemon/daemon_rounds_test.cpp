@@ -14,7 +14,17 @@
 namespace leasehold::testing {
 namespace {
 
-class DaemonRoundsTest : public DaemonFixture {};
+class DaemonRoundsTest : public DaemonFixture {
+ protected:
+  /// The metric of what all processes have recovered.
+  static std::string recovered(const std::string& outcome) {
+    return "leasehold_recovered_tasks_total{queue=\"leasehold\",outcome=\"" + outcome + "\"}";
+  }
+  /// How many tasks this daemon has requeued.
+  static int recovered_itself(const Leaseholdd& daemon) {
+    return daemon.status().at("queues").at(0).at("recovered").at("requeued");
+  }
+};
 ON_STORES_BETWEEN_PROCESSES(DaemonRoundsTest);
 
 /// What only a server can do, or can be asked.
@@ -46,13 +56,7 @@ TEST_P(DaemonRoundsTest, ExpiredLeasesAreTakenBackWithinTheRoundIntervalAndASeco
   }
   EXPECT_LT(std::stod(sql("SELECT max(" + delay + " - " + standstill + ") FROM leasehold.tasks")),
             0.5 + 1.0);
-  EXPECT_TRUE(eventually(
-      [&] {
-        return daemon.metric(
-                   "leasehold_recovered_tasks_total{queue=\"leasehold\",outcome=\"requeued\"}") ==
-               3;
-      },
-      patience));
+  EXPECT_TRUE(eventually([&] { return daemon.metric(recovered("requeued")) == 3; }, patience));
   EXPECT_EQ(daemon.metric("leasehold_recovery_delay_seconds_count{queue=\"leasehold\"}"), 3);
   EXPECT_TRUE(eventually([&] { return daemon.logged("leases recovered") == 3; }, patience))
       << daemon.log();
@@ -64,12 +68,27 @@ TEST_P(DaemonRoundsTest, ATaskThatCrashesTooOftenDies) {
   insert_expired(1);
   auto daemon = start({"--max-crashes", "1"});
   EXPECT_TRUE(eventually([&] { return count_is("dead", 1); }, patience));
+  EXPECT_TRUE(eventually([&] { return daemon.metric(recovered("dead")) == 1; }, patience));
+}
+
+TEST_P(DaemonRoundsTest, WhatWorkersRecoverIsShownByEveryDaemon) {
+  TaskQueue worker{uri()};
+  insert_expired(3);
   EXPECT_TRUE(eventually(
       [&] {
-        return daemon.metric(
-                   "leasehold_recovered_tasks_total{queue=\"leasehold\",outcome=\"dead\"}") == 1;
+        EXPECT_TRUE(worker.lease({.types = {"other"}}).empty());
+        return worker.stats().recovered == 3;
       },
       patience));
+  const auto first = start();
+  const auto second = start();
+  for (const Leaseholdd* daemon : {&first, &second}) {
+    const auto requeued = [&] { return daemon->metric(recovered("requeued")); };
+    EXPECT_TRUE(eventually([&] { return requeued() == 3; }, patience)) << requeued();
+    EXPECT_EQ(daemon->metric(recovered("dead")), 0);
+    EXPECT_EQ(recovered_itself(*daemon), 0);
+    EXPECT_EQ(daemon->status().at("queues").at(0).at("measured").at("recovered").at("requeued"), 3);
+  }
 }
 
 TEST_P(DaemonRoundsTest, OnceDoesOneRoundAndSaysWhetherItWorked) {
@@ -123,25 +142,21 @@ TEST_P(DaemonRoundsTest, ThreeDaemonsTakeEachLeaseBackOnce) {
   EXPECT_EQ(sql("SELECT count(*) FROM leasehold.tasks WHERE crash_count <> 1 OR version <> 2"),
             "0");
   // What each has counted adds up to what happened.
-  EXPECT_TRUE(eventually(
-      [&] {
-        double sum = 0;
-        for (const auto& daemon : daemons) {
-          sum += daemon->metric(
-              "leasehold_recovered_tasks_total{queue=\"leasehold\",outcome=\"requeued\"}");
-        }
-        return sum == tasks;
-      },
-      patience));
-  for (const auto& daemon : daemons) wait_for_round(*daemon);
-  double sum = 0;
+  const auto sum = [&] {
+    int all = 0;
+    for (const auto& daemon : daemons) all += recovered_itself(*daemon);
+    return all;
+  };
+  EXPECT_TRUE(eventually([&] { return sum() == tasks; }, patience)) << sum();
   for (const auto& daemon : daemons) {
-    sum +=
-        daemon->metric("leasehold_recovered_tasks_total{queue=\"leasehold\",outcome=\"requeued\"}");
+    wait_for_round(*daemon);
+    EXPECT_TRUE(
+        eventually([&] { return daemon->metric(recovered("requeued")) == tasks; }, patience))
+        << daemon->metric(recovered("requeued"));
     EXPECT_EQ(daemon->metric("leasehold_rounds_total{queue=\"leasehold\",outcome=\"failed\"}"), 0)
         << daemon->log();
   }
-  EXPECT_EQ(sum, tasks) << "none twice";
+  EXPECT_EQ(sum(), tasks) << "none twice";
 }
 
 TEST_P(DaemonRoundsTest, FinishedTasksAreRemovedWhenTheyAreOldEnough) {

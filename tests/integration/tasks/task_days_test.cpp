@@ -241,7 +241,8 @@ TEST_F(TaskDaysTest, AUserWhoOwnsNothingAddsDaysAndRemovesTasksOneByOne) {
   sql("DROP ROLE IF EXISTS plain_worker; CREATE ROLE plain_worker;"
       "GRANT USAGE ON SCHEMA leasehold TO plain_worker;"
       "GRANT SELECT, INSERT, UPDATE, DELETE ON leasehold.tasks, leasehold.finished_tasks, "
-      "leasehold.finished_completed, leasehold.fleet, leasehold.upkeep TO plain_worker");
+      "leasehold.finished_completed, leasehold.fleet, leasehold.upkeep, leasehold.recovered TO "
+      "plain_worker");
   {
     TaskQueue queue{uri_as("plain_worker")};
     complete_one(queue);

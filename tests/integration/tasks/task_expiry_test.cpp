@@ -1,7 +1,10 @@
 // Expired leases are taken back by those who lease, without any daemon.
 #include <gtest/gtest.h>
 
+#include <cstdint>
 #include <optional>
+#include <string>
+#include <utility>
 #include <vector>
 
 #include "tests/support/eventually.hpp"
@@ -19,6 +22,24 @@ class TaskExpiryTest : public OnEveryTaskStore {
     EXPECT_EQ(lease.id(), id);
     lease.abandon();
     expire(id);
+  }
+  /// A worker that crashes with so many new tasks, which will be pending or dead after recovery.
+  static void crash_with_new(std::size_t pending, std::size_t dead) {
+    static int number = 0;
+    const std::string type = "crash" + std::to_string(++number);
+    TaskQueue crashing{uri(), {.recovery = std::nullopt}};
+    std::vector<NewTask> tasks(pending, {.type = type});
+    tasks.insert(tasks.end(), dead, {.type = type, .max_attempts = 1});
+    crashing.enqueue(tasks);
+    auto leases = crashing.lease({.types = {type}, .limit = 100, .worker = "crashed"});
+    EXPECT_EQ(leases.size(), tasks.size());
+    for (TaskLease& lease : leases) lease.abandon();
+    expire_all();
+  }
+  /// How many the queue says were requeued, and how many are dead.
+  static std::pair<std::uint64_t, std::uint64_t> counted(TaskQueue& queue) {
+    const QueueHealth health = queue.health();
+    return {health.recovered_requeued, health.recovered_dead};
   }
 };
 ON_EVERY_STORE(TaskExpiryTest);
@@ -86,6 +107,46 @@ TEST_P(TaskExpiryTest, TheQueuesLimitOfCrashesIsHonoured) {
   EXPECT_EQ(queue.get(id)->crash_count, 2);
   EXPECT_EQ(queue.get(id)->leased_by, "crashed");
   EXPECT_EQ(queue.stats().dead, 1U);
+}
+
+using Counted = std::pair<std::uint64_t, std::uint64_t>;
+
+TEST_P(TaskExpiryTest, RecoveriesOfAllProcessesAreCountedByOutcome) {
+  TaskQueue queue{uri()};
+  EXPECT_EQ(counted(queue), Counted(0, 0));
+
+  crash_with_new(3, 1);
+  Recovery{queue}.run_once();
+  EXPECT_EQ(counted(queue), Counted(3, 1));
+
+  crash_with_new(2, 2);
+  TaskQueue looking{uri()};
+  EXPECT_TRUE(eventually(
+      [&] {
+        EXPECT_TRUE(looking.lease({.types = {"other"}}).empty());
+        return looking.stats().recovered == 4;
+      },
+      60s));
+  EXPECT_EQ(counted(queue), Counted(5, 3)) << "a worker's recoveries too";
+
+  Recovery{queue}.run_once();
+  EXPECT_EQ(counted(queue), Counted(5, 3)) << "nothing was left";
+}
+
+TEST_P(TaskExpiryTest, ARecoveryDoesNotWaitForOneThatHangsBeforeItsCommit) {
+  if (!in_postgres()) GTEST_SKIP() << "SQLite has one writer at a time";
+  TaskQueue queue{uri(), {.postgres = {.command_timeout = 5s}, .recovery = std::nullopt}};
+  crash_with_new(1, 1);
+  Recovery{queue}.run_once();
+
+  crash_with_new(3, 1);
+  pqxx::connection connection{uri()};
+  pqxx::work hanging{connection};
+  ASSERT_EQ(hanging.exec("SELECT * FROM leasehold.recover(0, 0, 1, 3)").size(), 1U);
+  EXPECT_EQ(Recovery{queue}.run_once().tasks.size(), 3U);
+  EXPECT_EQ(counted(queue), Counted(3, 2));
+  hanging.commit();
+  EXPECT_EQ(counted(queue), Counted(4, 2));
 }
 
 TEST_P(TaskExpiryTest, ALimitOfCrashesThatIsWrongIsRefused) {

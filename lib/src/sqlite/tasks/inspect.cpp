@@ -107,6 +107,8 @@ QueueHealth SqliteTaskStore::health() {
     }
     if (!row.is_null(1)) health.oldest_expired = machine - milliseconds{row.integer(1)};
     health.live_rows = static_cast<std::uint64_t>(row.integer(2));
+    health.recovered_requeued = static_cast<std::uint64_t>(row.integer(3));
+    health.recovered_dead = static_cast<std::uint64_t>(row.integer(4));
     return health;
   });
 }

@@ -27,11 +27,17 @@ Recovered SqliteTaskStore::recover(const ExpiredLease& after, const RecoveryOpti
         if (c.number() != 0) tasks.back().state = TaskState::dead;
       }
     }
+    if (tasks.empty()) return recovered;
     const microseconds now = wall_clock();
+    std::int64_t dead = 0;
     for (const RecoveredTask& task : tasks) {
-      connection.execute(task_sql::recover, task.id.value, task.state == TaskState::dead, now);
+      const bool is_dead = task.state == TaskState::dead;
+      connection.execute(task_sql::recover, task.id.value, is_dead, now);
+      dead += is_dead ? 1 : 0;
     }
-    if (!tasks.empty()) recovered.last.id = tasks.back().id;
+    connection.execute(task_sql::note_recovered, static_cast<std::int64_t>(tasks.size()) - dead,
+                       dead);
+    recovered.last.id = tasks.back().id;
     return recovered;
   });
 }
