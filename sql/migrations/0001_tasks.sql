@@ -329,9 +329,7 @@ DECLARE
   found_ids bigint[];
   known     boolean[];
   one       record;
-  -- Not literals, with which a plan could read all of tasks_ready or tasks_leased.
-  pending   CONSTANT text := 'pending';
-  leased    CONSTANT text := 'leased';
+  pending   CONSTANT text := 'pending';  -- not a literal, with which a plan could read all of tasks_ready
 BEGIN
   LOOP
     found_ids := array_fill(NULL::bigint, ARRAY[cardinality(types)]);
@@ -355,39 +353,28 @@ BEGIN
         found_ids[one.n] := one.id;
       END LOOP;
       FOR one IN
-        SELECT m.n, t.id
-        FROM (
-          SELECT n FROM unnest(numbers) AS n WHERE found_ids[n] IS NULL ORDER BY unique_keys[n] COLLATE "C"
-        ) AS m
-        CROSS JOIN LATERAL (
-          SELECT t.id
-          FROM "leasehold".tasks t
-          WHERE t.unique_key = unique_keys[m.n] AND t.state = pending
-          FOR NO KEY UPDATE
-        ) AS t
-      LOOP
-        found_ids[one.n] := one.id;
-        known[one.n] := true;
-      END LOOP;
-      FOR one IN
-        SELECT m.n, t.id
+        SELECT m.n, t.id, t.state
         FROM unnest(numbers) AS m (n)
         CROSS JOIN LATERAL (
-          SELECT t.id
-          FROM "leasehold".tasks t
-          WHERE t.unique_key = unique_keys[m.n] AND t.state = leased
-          LIMIT 1
+          SELECT t.id, t.state FROM "leasehold".tasks t WHERE t.unique_key = unique_keys[m.n] LIMIT 1
         ) AS t
         WHERE found_ids[m.n] IS NULL
+        ORDER BY unique_keys[m.n] COLLATE "C"
       LOOP
+        IF one.state = pending THEN
+          -- One by one: a task that has just been leased is locked all the same, until the round ends.
+          PERFORM FROM "leasehold".tasks t WHERE t.id = one.id AND t.state = pending FOR NO KEY UPDATE;
+          EXIT WHEN NOT FOUND;
+        END IF;
         found_ids[one.n] := one.id;
         known[one.n] := true;
       END LOOP;
       EXIT WHEN array_position(found_ids, NULL) IS NULL;
       RAISE SQLSTATE 'LH002';
     EXCEPTION WHEN SQLSTATE 'LH002' THEN
-      -- A task that had the key has ended in between, and its key is free. All begins anew, without the rows
-      -- that this round has added and locked: who adds keys while it has later ones locked can deadlock.
+      -- A task that had the key has ended or was leased in between. All begins anew, without the rows that this
+      -- round has added and locked: whoever adds keys while it has later ones locked can deadlock, and so can
+      -- whoever has locked leased tasks.
       NULL;
     END;
   END LOOP;
