@@ -3,6 +3,7 @@
 
 #include <fstream>
 #include <leasehold/postgres.hpp>
+#include <regex>
 #include <string>
 #include <vector>
 
@@ -13,26 +14,33 @@
 namespace leasehold::testing {
 namespace {
 
-/// The lines of the guide that begin like this.
-std::string lines_of_guide(const std::string& beginning) {
-  std::ifstream guide(std::string(LEASEHOLD_SOURCE_DIR) + "/docs/tasks.md");
-  std::string lines;
-  for (std::string line; std::getline(guide, line);) {
-    if (line.starts_with(beginning)) lines += line + "\n";
-  }
-  return lines;
-}
-
 class TaskRightsTest : public PostgresTaskTest {
  protected:
+  // The guide's `app` and `viewer`, by names that nobody else has on a server that we share.
+  static inline const std::string app = "leasehold_test_app";
+  static inline const std::string viewer = "leasehold_test_viewer";
+
+  /// What the guide grants.
+  static std::string grants_of_guide() {
+    std::ifstream guide(std::string(LEASEHOLD_SOURCE_DIR) + "/docs/tasks.md");
+    std::string lines;
+    for (std::string line; std::getline(guide, line);) {
+      if (line.starts_with("GRANT ")) lines += line + "\n";
+    }
+    lines = std::regex_replace(lines, std::regex("\\bapp\\b"), app);
+    return std::regex_replace(lines, std::regex("\\bviewer\\b"), viewer);
+  }
+
   void SetUp() override {
     PostgresTaskTest::SetUp();
-    sql("DROP ROLE IF EXISTS app; CREATE ROLE app; DROP ROLE IF EXISTS viewer; CREATE ROLE viewer");
-    sql(lines_of_guide("GRANT "));
+    for (const std::string& role : {app, viewer}) {
+      sql("DROP ROLE IF EXISTS " + role + "; CREATE ROLE " + role);
+    }
+    sql(grants_of_guide());
   }
   void TearDown() override {
-    sql("DROP OWNED BY app, viewer; DROP ROLE app, viewer;"
-        "DROP SCHEMA IF EXISTS leasehold CASCADE");
+    const std::string both = app + ", " + viewer;
+    sql("DROP SCHEMA leasehold CASCADE; DROP OWNED BY " + both + "; DROP ROLE " + both);
   }
 
   /// From now on every search counts as slow, and what is noted after one is used by the next.
@@ -62,7 +70,7 @@ class TaskRightsTest : public PostgresTaskTest {
         "INSERT INTO leasehold.fleet VALUES ('long gone', now() - interval '1 h')");
     try {
       // What a lease does for all is not reported: by itself.
-      TaskQueue queue{uri_as("app"), {.recovery = std::nullopt}};
+      TaskQueue queue{uri_as(app), {.recovery = std::nullopt}};
       queue.enqueue(std::vector<NewTask>(9, {.type = "t"}));
       queue.enqueue({.type = "t", .unique_key = "k"});
       queue.enqueue({.type = "t", .unique_key = "k"});
@@ -81,7 +89,7 @@ class TaskRightsTest : public PostgresTaskTest {
       lease.complete("1");
       auto in_own = lease_one(queue);
       {
-        pqxx::connection connection{uri_as("app")};
+        pqxx::connection connection{uri_as(app)};
         pqxx::work own{connection};
         fence(own, "r", FencingToken{1});
         fence(own, "r", FencingToken{2});
@@ -96,7 +104,7 @@ class TaskRightsTest : public PostgresTaskTest {
       sql("UPDATE leasehold.tasks SET lease_expiry = now() WHERE state = 'leased'");
       Recovery{queue, {.max_crashes = 1}}.run_once();
       {
-        pqxx::connection connection{uri_as("app")};
+        pqxx::connection connection{uri_as(app)};
         pqxx::nontransaction as_worker{connection};
         as_worker.exec("SELECT * FROM leasehold.look_after('w', 10, 3)");
         sql("UPDATE leasehold.fleet SET seen_at = now() - interval '1 min'");
@@ -119,18 +127,19 @@ TEST_F(TaskRightsTest, WhatTheGuideNamesIsEnoughAndAllOfItIsNeeded) {
   // Each right that the role has on each table.
   const std::string rights =
       sql("SELECT string_agg(g.privilege_type || ' ON leasehold.' || g.table_name, ',') FROM "
-          "information_schema.role_table_grants g WHERE g.grantee = 'app'");
+          "information_schema.role_table_grants g WHERE g.grantee = '" +
+          app + "'");
   std::size_t number = 0;
   for (std::size_t at = 0, end = 0; end != rights.size(); at = end + 1) {
     end = std::min(rights.find(',', at), rights.size());
     const std::string right = rights.substr(at, end - at);
-    sql("REVOKE " + right + " FROM app");
+    sql("REVOKE " + right + " FROM " + app);
     EXPECT_NE(work(), "") << "works without " << right;
-    sql("GRANT " + right + " TO app");
+    sql("GRANT " + right + " TO " + app);
     ++number;
   }
   EXPECT_GT(number, 15U) << rights;
-  sql("REVOKE USAGE ON SEQUENCE leasehold.tasks_id_seq FROM app");
+  sql("REVOKE USAGE ON SEQUENCE leasehold.tasks_id_seq FROM " + app);
   EXPECT_TRUE(contains(work(), "tasks_id_seq"));
 }
 
@@ -138,18 +147,18 @@ TEST_F(TaskRightsTest, WhoOnlyLooksNeedsToReadFourTables) {
   TaskQueue owner{uri()};
   owner.enqueue(std::vector<NewTask>(2, {.type = "t"}));
   lease_one(owner).complete();
-  TaskQueue viewer{uri_as("viewer")};
-  EXPECT_NO_THROW(look(viewer));
+  TaskQueue looking{uri_as(viewer)};
+  EXPECT_NO_THROW(look(looking));
   make_searches_slow();
-  EXPECT_NO_THROW(look(viewer));
+  EXPECT_NO_THROW(look(looking));
   EXPECT_EQ(sql("SELECT heads_until > now() FROM leasehold.upkeep"), "f") << "it cannot write";
   owner.counts();
   EXPECT_EQ(sql("SELECT heads_until > now() FROM leasehold.upkeep"), "t");
-  EXPECT_NO_THROW(look(viewer)) << "the table heads is in use";
+  EXPECT_NO_THROW(look(looking)) << "the table heads is in use";
   for (const std::string table : {"tasks", "finished_tasks", "upkeep", "heads"}) {
-    sql("REVOKE SELECT ON leasehold." + table + " FROM viewer");
-    EXPECT_EQ(refusal_of([&] { look(viewer); }, table), ServerRefused::Reason::permission);
-    sql("GRANT SELECT ON leasehold." + table + " TO viewer");
+    sql("REVOKE SELECT ON leasehold." + table + " FROM " + viewer);
+    EXPECT_EQ(refusal_of([&] { look(looking); }, table), ServerRefused::Reason::permission);
+    sql("GRANT SELECT ON leasehold." + table + " TO " + viewer);
   }
 }
 
@@ -160,8 +169,9 @@ TEST_F(TaskRightsTest, ASlowSearchNotesWhereTheNextOneCanBegin) {
   owner.enqueue({.type = "b", .priority = 7});
   TaskLease held = lease_one(owner, "a");
   sql("ALTER TABLE leasehold.tasks ENABLE ROW LEVEL SECURITY;"
-      "CREATE POLICY slowly ON leasehold.tasks TO app USING ((SELECT true FROM pg_sleep(0.06)))");
-  TaskQueue slow{uri_as("app"), {.recovery = std::nullopt}};
+      "CREATE POLICY slowly ON leasehold.tasks TO " +
+      app + " USING ((SELECT true FROM pg_sleep(0.06)))");
+  TaskQueue slow{uri_as(app), {.recovery = std::nullopt}};
   const auto noted = [](const std::string& what) {
     return sql("SELECT " + what + "_until > now() FROM leasehold.upkeep");
   };
