@@ -54,6 +54,9 @@ std::string read_payload(const std::string& path) {
   std::ifstream file = open(path);
   std::string payload(most + 1, '\0');
   file.read(payload.data(), static_cast<std::streamsize>(payload.size()));
+  if (file.bad()) {
+    throw Failure(ExitCode::failed, "cannot read the file " + common::shown(path));
+  }
   payload.resize(static_cast<std::size_t>(file.gcount()));
   if (payload.size() > most) {
     throw InvalidArgument("payload must have at most " + std::to_string(most) +
@@ -146,8 +149,8 @@ class LineReader {
 
   /// After `line`, it is in line().
   Result next() {
-    // Room for one byte too many, and for the zero that getline() adds.
-    input_.getline(buffer_.get(), static_cast<std::streamsize>(longest_line + 2));
+    // It fails if the line has more than fits beside the zero that it adds.
+    input_.getline(buffer_.get(), static_cast<std::streamsize>(longest_line + 1));
     const auto got = static_cast<std::size_t>(input_.gcount());
     if (input_.fail()) return got == 0 || input_.bad() ? Result::end : Result::too_long;
     line_.assign(buffer_.get(), input_.eof() ? got : got - 1);  // without the line break
@@ -157,7 +160,7 @@ class LineReader {
 
  private:
   std::istream& input_;
-  std::unique_ptr<char[]> buffer_ = std::make_unique_for_overwrite<char[]>(longest_line + 2);
+  std::unique_ptr<char[]> buffer_ = std::make_unique_for_overwrite<char[]>(longest_line + 1);
   std::string line_;
 };
 

@@ -9,9 +9,23 @@ namespace leasehold::cli {
 
 namespace {
 
-std::string indented(const nlohmann::ordered_json& json) {
+std::string text_of(const nlohmann::ordered_json& json, int indentation) {
   // Texts from a store may be in any encoding.
-  return json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace);
+  return json.dump(indentation, ' ', false, nlohmann::json::error_handler_t::replace);
+}
+
+constexpr int on_one_line = -1;
+
+/// A member on each line, after this indentation.
+std::string record_of(const nlohmann::ordered_json& object, const std::string& indentation) {
+  std::string text = "{";
+  const char* separator = "\n";
+  for (const auto& [name, value] : object.items()) {
+    text += separator + indentation + "  " + text_of(name, on_one_line) + ": " +
+            text_of(value, on_one_line);
+    separator = ",\n";
+  }
+  return text + "\n" + indentation + "}";
 }
 
 }  // namespace
@@ -25,7 +39,11 @@ void Session::confirm(const std::string& question) const {
   if (!ask(question)) throw Failure(ExitCode::failed, "not confirmed; nothing was done");
 }
 
-void Session::print(const nlohmann::ordered_json& json) { std::cout << indented(json) << "\n"; }
+void Session::print(const nlohmann::ordered_json& json) { std::cout << text_of(json, 2) << "\n"; }
+
+void Session::print_record(const nlohmann::ordered_json& object) {
+  std::cout << record_of(object, "") << "\n";
+}
 
 void Session::print_version(bool json) {
   if (json) {
@@ -35,15 +53,9 @@ void Session::print_version(bool json) {
   }
 }
 
-void JsonArrayPrinter::add(const nlohmann::ordered_json& element) {
-  std::string text = empty_ ? "[\n  " : ",\n  ";
+void JsonArrayPrinter::add(const nlohmann::ordered_json& object) {
+  std::cout << (empty_ ? "[\n  " : ",\n  ") << record_of(object, "  ");
   empty_ = false;
-  // Line breaks inside of texts are escaped, so that all of these belong to the indentation.
-  for (const char c : indented(element)) {
-    text += c;
-    if (c == '\n') text += "  ";
-  }
-  std::cout << text;
 }
 
 void JsonArrayPrinter::end() const { std::cout << (empty_ ? "[]\n" : "\n]\n"); }

@@ -19,14 +19,17 @@ struct Session {
   void confirm(const std::string& question) const;
   /// Writes an object to standard output.
   static void print(const nlohmann::ordered_json& json);
+  /// The same with each value on one line. For objects with JSON of others in them: indentation
+  /// makes a payload that is deeply nested hundreds of times as long.
+  static void print_record(const nlohmann::ordered_json& object);
   static void print_version(bool json);
 };
 
-/// Writes an array to standard output, one element after the other. The result is what
-/// Session::print() would write.
+/// Writes an array to standard output, one object after the other, each as by
+/// Session::print_record().
 class JsonArrayPrinter {
  public:
-  void add(const nlohmann::ordered_json& element);
+  void add(const nlohmann::ordered_json& object);
   /// Closes the array.
   void end() const;
 

@@ -127,7 +127,7 @@ ExitCode show(Session& session, const std::string& id) {
   const auto task = session.stores.tasks().get(parse_id(id));
   if (!task) throw Failure(ExitCode::not_found, "there is no task " + id);
   if (session.json) {
-    Session::print(as_json(*task));
+    Session::print_record(as_json(*task));
   } else {
     std::cout << facts_of(*task).render(session.terminal);
   }

@@ -338,58 +338,73 @@ $$;
 -- callers cannot deadlock. A pending task that has the key stays locked until the transaction ends, so that
 -- it does not start before the caller has committed its work. A leased one is not locked: its renewals and
 -- its completion do not wait for the caller.
+--
+-- Pinned like lease(), so that a plan from when the table was small does not read the whole table later. Keys
+-- are looked up one by one (LATERAL): for a join, the planner could still read an index to its end.
 CREATE FUNCTION "leasehold".enqueue_unique(
   types text[], payloads json[], priorities integer[], run_ats bigint[], delays bigint[],
   max_attempts integer[], unique_keys text[])
 RETURNS TABLE (id bigint, existed boolean)
-LANGUAGE plpgsql AS $$
+LANGUAGE plpgsql
+SET plan_cache_mode = force_generic_plan
+SET jit = off
+SET enable_seqscan = off
+SET enable_bitmapscan = off
+AS $$
 DECLARE
   new_ids   bigint[] := ARRAY(SELECT nextval('"leasehold".tasks_id_seq') FROM generate_subscripts(types, 1));
-  found_ids bigint[] := array_fill(NULL::bigint, ARRAY[cardinality(types)]);
-  known     boolean[] := array_fill(false, ARRAY[cardinality(types)]);
-  missing   integer[] := ARRAY(SELECT n FROM generate_subscripts(types, 1) AS n);
+  numbers   integer[] := ARRAY(SELECT n FROM generate_subscripts(types, 1) AS n);
+  found_ids bigint[];
+  known     boolean[];
   one       record;
+  pending   CONSTANT text := 'pending';  -- not a literal, with which a plan could read all of tasks_ready
 BEGIN
-  WHILE cardinality(missing) > 0 LOOP
-    FOR one IN
-      WITH added AS (
-        INSERT INTO "leasehold".tasks AS t (id, type, payload, priority, run_at, max_attempts, unique_key)
-        SELECT new_ids[m.n], types[m.n], payloads[m.n], priorities[m.n],
-               coalesce(timestamptz 'epoch' + run_ats[m.n] * interval '1 us', now())
-                 + delays[m.n] * interval '1 ms',
-               enqueue_unique.max_attempts[m.n], unique_keys[m.n]
-        FROM unnest(missing) AS m (n)
-        ORDER BY unique_keys[m.n], m.n
-        ON CONFLICT (unique_key) WHERE unique_key IS NOT NULL DO NOTHING
-        RETURNING t.id
-      )
-      SELECT m.n, added.id
-      FROM added JOIN unnest(missing) AS m (n) ON new_ids[m.n] = added.id
-    LOOP
-      found_ids[one.n] := one.id;
-    END LOOP;
-    FOR one IN
-      SELECT m.n, t.id
-      FROM unnest(missing) AS m (n)
-      JOIN "leasehold".tasks t ON t.unique_key = unique_keys[m.n] AND t.state = 'pending'
-      WHERE found_ids[m.n] IS NULL
-      ORDER BY t.unique_key
-      FOR NO KEY UPDATE OF t
-    LOOP
-      found_ids[one.n] := one.id;
-      known[one.n] := true;
-    END LOOP;
-    FOR one IN
-      SELECT m.n, t.id
-      FROM unnest(missing) AS m (n)
-      JOIN "leasehold".tasks t ON t.unique_key = unique_keys[m.n] AND t.state = 'leased'
-      WHERE found_ids[m.n] IS NULL
-    LOOP
-      found_ids[one.n] := one.id;
-      known[one.n] := true;
-    END LOOP;
-    -- A task that had the key may have ended in between. Then its key is free.
-    missing := ARRAY(SELECT m.n FROM unnest(missing) AS m (n) WHERE found_ids[m.n] IS NULL);
+  LOOP
+    found_ids := array_fill(NULL::bigint, ARRAY[cardinality(types)]);
+    known := array_fill(false, ARRAY[cardinality(types)]);
+    BEGIN
+      FOR one IN
+        WITH added AS (
+          INSERT INTO "leasehold".tasks AS t (id, type, payload, priority, run_at, max_attempts, unique_key)
+          SELECT new_ids[m.n], types[m.n], payloads[m.n], priorities[m.n],
+                 coalesce(timestamptz 'epoch' + run_ats[m.n] * interval '1 us', now())
+                   + delays[m.n] * interval '1 ms',
+                 enqueue_unique.max_attempts[m.n], unique_keys[m.n]
+          FROM unnest(numbers) AS m (n)
+          ORDER BY unique_keys[m.n] COLLATE "C", m.n
+          ON CONFLICT (unique_key) WHERE unique_key IS NOT NULL DO NOTHING
+          RETURNING t.id
+        )
+        SELECT m.n, added.id
+        FROM added JOIN unnest(numbers) AS m (n) ON new_ids[m.n] = added.id
+      LOOP
+        found_ids[one.n] := one.id;
+      END LOOP;
+      FOR one IN
+        SELECT m.n, t.id, t.state
+        FROM unnest(numbers) AS m (n)
+        CROSS JOIN LATERAL (
+          SELECT t.id, t.state FROM "leasehold".tasks t WHERE t.unique_key = unique_keys[m.n] LIMIT 1
+        ) AS t
+        WHERE found_ids[m.n] IS NULL
+        ORDER BY unique_keys[m.n] COLLATE "C"
+      LOOP
+        IF one.state = pending THEN
+          -- One by one: a task that has just been leased is locked all the same, until the round ends.
+          PERFORM FROM "leasehold".tasks t WHERE t.id = one.id AND t.state = pending FOR NO KEY UPDATE;
+          EXIT WHEN NOT FOUND;
+        END IF;
+        found_ids[one.n] := one.id;
+        known[one.n] := true;
+      END LOOP;
+      EXIT WHEN array_position(found_ids, NULL) IS NULL;
+      RAISE SQLSTATE 'LH002';
+    EXCEPTION WHEN SQLSTATE 'LH002' THEN
+      -- A task that had the key has ended or was leased in between. All begins anew, without the rows that this
+      -- round has added and locked: whoever adds keys while it has later ones locked can deadlock, and so can
+      -- whoever has locked leased tasks.
+      NULL;
+    END;
   END LOOP;
   RETURN QUERY SELECT f.id, f.existed FROM unnest(found_ids, known) AS f (id, existed);
 END

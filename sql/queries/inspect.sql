@@ -76,7 +76,7 @@ LIMIT $5::integer
 --   $1 where counting stops
 -- Reply: type, state, number. A number above $1 means "more than $1".
 SELECT of_type, in_state, number FROM "leasehold".count_tasks($1::bigint)
-ORDER BY of_type, in_state
+ORDER BY of_type COLLATE "C", in_state
 
 -- name: health
 -- The health of a queue.

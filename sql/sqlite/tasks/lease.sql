@@ -37,7 +37,7 @@ WHERE id IN (SELECT id FROM task_queue INDEXED BY task_ready
 --   ?8 whether as started
 UPDATE task_queue
 SET state = 'leased', version = version + 1, attempts = attempts + 1, leased_by = ?3,
-    lease_deadline = ?4, lease_expiry = ?5, updated_at = ?6, lease_id = ?7, started = max(?8, suspect)
+    lease_deadline = ?4, lease_expiry = ?5, updated_at = ?6, leased_at = ?6, lease_id = ?7, started = max(?8, suspect)
 WHERE id BETWEEN ?1 AND ?2
 
 -- name: start

@@ -39,15 +39,15 @@ WHERE id IN (SELECT value FROM json_each(?1)) AND version = ?2 AND lease_id = ?3
 DELETE FROM task_queue WHERE id BETWEEN ?1 AND ?2 AND version = ?3 AND lease_id = ?4
 
 -- name: fail
--- Ends a failed attempt: the task is pending again after the delay, or dead if no attempt is left. The worker did not
--- crash, so the count of crashes begins anew.
+-- Ends a failed attempt: the task is pending again after the delay, or dead if no attempt is left; a dead task keeps
+-- its run_at. The worker did not crash, so the count of crashes begins anew.
 --   ?1 id   ?2 version   ?3 lease id   ?4 error   ?5 delay in µs, null for no retry   ?6 now
 -- Reply: the new state, unless the lease was stale.
 UPDATE task_queue
 SET state = CASE WHEN ?5 IS NULL OR attempts >= max_attempts THEN 'dead' ELSE 'pending' END,
     finished_at = CASE WHEN ?5 IS NULL OR attempts >= max_attempts THEN ?6 END,
     leased_by = CASE WHEN ?5 IS NULL OR attempts >= max_attempts THEN leased_by END,
-    run_at = ?6 + coalesce(?5, 0), version = version + 1, crash_count = 0, suspect = 0,
+    run_at = CASE WHEN ?5 IS NULL OR attempts >= max_attempts THEN run_at ELSE ?6 + ?5 END, version = version + 1, crash_count = 0, suspect = 0,
     started = 0, lease_deadline = NULL, lease_expiry = NULL, last_error = ?4, updated_at = ?6
 WHERE id = ?1 AND version = ?2 AND lease_id = ?3
 RETURNING state

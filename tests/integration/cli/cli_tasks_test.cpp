@@ -209,6 +209,29 @@ TEST_P(CliTasksTest, InputThatDoesNotEndIsNotKept) {
   EXPECT_TRUE(contains(payload.err, "payload must have at most 1048576 bytes")) << payload;
 }
 
+TEST_P(CliTasksTest, ALineMayHaveEightMiBAndNotAByteMore) {
+  constexpr std::size_t longest = 8 * 1024 * 1024;
+  const auto line = [](std::size_t bytes) { return "{}" + std::string(bytes - 2, ' '); };
+  for (const std::string end : {"\n", "", "\n{}"}) {
+    const CliResult fits = cli({"enqueue", "t", "--from", file(line(longest) + end)});
+    EXPECT_EQ(fits.code, 0) << fits;
+    const CliResult too_long = cli({"enqueue", "t", "--from", file(line(longest + 1) + end)});
+    EXPECT_EQ(too_long.code, misused) << too_long;
+    EXPECT_TRUE(contains(too_long.err, "a line must have at most 8388608 bytes")) << too_long;
+  }
+}
+
+// The memory of a process can be opened, but nothing can be read at its beginning.
+TEST_P(CliTasksTest, AFileThatCannotBeReadToItsEndIsAnError) {
+  for (const char* flag : {"--payload-file", "--from"}) {
+    const CliResult result = cli({"enqueue", "t", flag, "/proc/self/mem"});
+    EXPECT_EQ(result.code, failed) << flag << result;
+    EXPECT_TRUE(contains(result.err, "cannot read ")) << flag << result;
+    EXPECT_TRUE(contains(result.err, "/proc/self/mem")) << flag << result;
+  }
+  EXPECT_TRUE(queue().counts().empty());
+}
+
 TEST_P(CliTasksTest, LargeTasksAreSentInSmallerBatches) {
   std::string lines;
   for (int i = 0; i < 10; ++i) lines += R"({"payload":")" + std::string(1'000'000, 'x') + "\"}\n";
@@ -358,8 +381,117 @@ TEST_P(CliTasksTest, AListForProgramsIsOneIndentedArray) {
   const CliResult listed = cli({"tasks", "list", "--json", "--limit", "120"});
   const auto parsed = nlohmann::ordered_json::parse(listed.out);
   EXPECT_EQ(parsed.size(), 120u);
-  EXPECT_EQ(listed.out, parsed.dump(2) + "\n");
+  // A member a line, however nested it is.
+  std::string expected = "[\n";
+  for (const auto& task : parsed) {
+    expected += "  {\n";
+    for (const auto& [name, value] : task.items()) {
+      const bool last = name == std::prev(task.end()).key();
+      expected += "    \"" + name + "\": " + value.dump() + (last ? "\n" : ",\n");
+    }
+    expected += task == parsed.back() ? "  }\n" : "  },\n";
+  }
+  EXPECT_EQ(listed.out, expected + "]\n");
+  const CliResult shown = cli({"tasks", "show", "120", "--json"});
+  EXPECT_TRUE(contains(shown.out, "\n  \"payload\": {\"a\":[\"b\\nc\"]},\n")) << shown;
+  EXPECT_EQ(nlohmann::ordered_json::parse(shown.out), parsed.back());
   EXPECT_EQ(json({"tasks", "list", "--after", "120"}).size(), 30u);
+}
+
+// Indented by its depth, each number would take a thousand blanks.
+TEST_P(CliTasksTest, APayloadThatIsDeeplyNestedIsNotBlownUp) {
+  std::string payload = std::string(500, '[') + "0";
+  for (int i = 0; i < 20'000; ++i) payload += ",1";
+  payload += std::string(500, ']');
+  const TaskId id = queue().enqueue({.type = "t", .payload = payload}).id;
+  TaskQueue tasks = queue();
+  auto leases = tasks.lease({.types = {"t"}});
+  ASSERT_EQ(leases.size(), 1u);
+  EXPECT_EQ(leases[0].progress(payload), LeaseWrite::accepted);
+  EXPECT_EQ(leases[0].complete(payload), LeaseWrite::accepted);
+  for (const auto& arguments : {std::vector<std::string>{"tasks", "list", "--json"},
+                                {"tasks", "show", std::to_string(id.value), "--json"}}) {
+    const CliResult result = cli(arguments);
+    EXPECT_EQ(result.code, 0) << result.err;
+    EXPECT_LT(result.out.size(), 3 * payload.size() + 2'000) << arguments[1];
+    const auto printed = nlohmann::json::parse(result.out, nullptr, false);
+    const auto& task = printed.is_array() ? printed.at(0) : printed;
+    for (const char* member : {"payload", "progress", "result"}) {
+      EXPECT_EQ(task[member].dump(), payload) << arguments[1] << " " << member;
+    }
+  }
+}
+
+TEST_P(CliTasksTest, ATaskInAStateThatIsUnknownIsAnError) {
+  TaskQueue tasks = queue();
+  const TaskId id = tasks.enqueue({.type = "t"}).id;
+  tasks.cancel(id);
+  if (GetParam() == On::servers) {
+    shared_postgres().run_sql(
+        "CREATE TABLE leasehold.finished_paused PARTITION OF leasehold.finished_tasks "
+        "FOR VALUES IN ('paused'); UPDATE leasehold.finished_tasks SET state = 'paused'",
+        database);
+  } else {
+    transact(tasks, [&](sqlite3* db) {
+      EXPECT_EQ(sqlite3_exec(db,
+                             "PRAGMA ignore_check_constraints = on;"
+                             "UPDATE task_queue SET state = 'paused';"
+                             "PRAGMA ignore_check_constraints = off",
+                             nullptr, nullptr, nullptr),
+                SQLITE_OK);
+    });
+  }
+  const std::string number = std::to_string(id.value);
+  for (const auto& arguments : {std::vector<std::string>{"tasks", "list"},
+                                {"tasks", "list", "--json"},
+                                {"tasks", "show", number}}) {
+    const CliResult result = cli(arguments);
+    EXPECT_EQ(result.code, failed) << result;
+    EXPECT_TRUE(
+        contains(result.err, "a state that this version of Leasehold does not know: paused"))
+        << result;
+  }
+  EXPECT_EQ(cli({"status"}).code, 0);
+  EXPECT_EQ(cli({"tasks", "retry", number}).code, failed);
+  EXPECT_EQ(cli({"recover", "--once"}).code, 0);
+}
+
+// Counted on the line: a payload that was fetched has gone over it.
+TEST(CliPayloadTest, NothingThatShowsNoPayloadsFetchesThem) {
+  constexpr std::size_t size = 200'000;
+  PostgresServer server;
+  migrate(server.uri());
+  TaskQueue tasks{server.uri()};
+  const std::string large = '"' + std::string(size, 'x') + '"';
+  tasks.enqueue(std::vector<NewTask>(12, {.type = "t", .payload = large}));
+  auto leases = tasks.lease({.types = {"t"}, .limit = 8});
+  ASSERT_EQ(leases.size(), 8u);
+  for (TaskLease& lease : leases) lease.progress(large);
+  for (int i = 0; i < 2; ++i) {
+    leases.back().complete(large);
+    leases.pop_back();
+    leases.back().fail("no", Retry::never());
+    leases.pop_back();
+  }
+  for (TaskLease& lease : leases) lease.abandon();
+  FaultProxy proxy(server.port());
+  const auto fetched = [&](const std::vector<std::string>& arguments) {
+    const std::uint64_t before = proxy.bytes_forwarded();
+    const CliResult result =
+        run_cli(LEASEHOLD_CLI, arguments, {},
+                {{"LEASEHOLD_DATABASE_URL", PostgresServer::uri_through(proxy.port())}});
+    EXPECT_EQ(result.code, 0) << arguments[0] << " " << result.err;
+    return proxy.bytes_forwarded() - before;
+  };
+  EXPECT_LT(fetched({"tasks", "list"}), size);
+  for (const std::string state : {"pending", "leased", "completed", "dead"}) {
+    EXPECT_LT(fetched({"tasks", "list", "--state", state}), size) << state;
+  }
+  EXPECT_LT(fetched({"status"}), size);
+  EXPECT_LT(fetched({"status", "--json"}), size);
+  EXPECT_LT(fetched({"top"}), size);
+  EXPECT_LT(fetched({"tasks", "cancel", "--all", "--type", "other", "--yes"}), size);
+  EXPECT_GT(fetched({"tasks", "list", "--json"}), 12 * size) << "this test counts nothing";
 }
 
 TEST_P(CliTasksTest, WhatIsNotThereIsExitCode3) {

@@ -7,7 +7,9 @@
 #include <mutex>
 #include <optional>
 #include <pqxx/pqxx>
+#include <random>
 #include <set>
+#include <span>
 #include <thread>
 #include <vector>
 
@@ -475,6 +477,47 @@ TEST_F(TaskLocksTest, LeasesThatShareAStatementKeepToTheirOwnBytes) {
   EXPECT_EQ(large.size(), 6U);
   EXPECT_EQ(small.size(), 1U) << "more do not fit";
   for (auto* leases : {&first, &large, &small}) queue.complete(*leases);
+}
+
+// Enqueuers go by keys, workers by ids, and neither of these is the order of the other. Two queues:
+// to the server they are two processes.
+TEST_F(TaskLocksTest, BatchesOfKeysDoNotDeadlockWithWorkersThatHaveThem) {
+  constexpr int keys = 30;
+  TaskQueue producer{uri(), {.postgres = {.connections = 4}}};
+  TaskQueue worker{uri(), {.postgres = {.connections = 4}, .recovery = std::nullopt}};
+  std::atomic<int> producing{4};
+  std::atomic<std::size_t> existed{0};
+  std::atomic<std::size_t> added{0};
+  std::atomic<std::size_t> completed{0};
+  together(8, [&](int i) {
+    if (i < 4) {
+      std::mt19937 random(static_cast<unsigned>(i));
+      std::vector<NewTask> batch;
+      for (int key = 0; key < keys; ++key) {
+        batch.push_back({.type = "t", .unique_key = "key " + std::to_string(key)});
+      }
+      for (int n = 0; n < 150; ++n) {
+        std::shuffle(batch.begin(), batch.end(), random);
+        for (const Enqueued& answer : producer.enqueue(std::span(batch).first(keys * 2 / 3))) {
+          ++(answer.outcome == Enqueued::Outcome::added ? added : existed);
+        }
+      }
+      --producing;
+      return;
+    }
+    while (producing > 0 || completed < added) {
+      auto leases = worker.lease({.types = {"t"}, .limit = 10});
+      // Slow enough to be met while they are leased.
+      for (int n = 0; n < 3; ++n) EXPECT_TRUE(worker.extend(leases).empty());
+      EXPECT_TRUE(worker.complete(leases).empty());
+      completed += leases.size();
+    }
+  });
+  EXPECT_EQ(completed, added);
+  EXPECT_GT(existed, 1'000U);
+  EXPECT_EQ(producer.stats().retries, 0U) << "deadlocks";
+  EXPECT_EQ(worker.stats().retries, 0U) << "deadlocks";
+  EXPECT_EQ(sql("SELECT deadlocks FROM pg_stat_database WHERE datname = current_database()"), "0");
 }
 
 TEST_F(TaskLocksTest, BatchesInOppositeOrderDoNotDeadlock) {

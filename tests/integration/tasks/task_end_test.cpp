@@ -67,6 +67,18 @@ TEST_P(TaskEndTest, NeverAgainIsDeadAtOnce) {
   EXPECT_EQ(lease_one(queue).fail("hopeless", Retry::never()), FailOutcome::dead);
 }
 
+TEST_P(TaskEndTest, ADeadTaskStillSaysWhenItWasDue) {
+  TaskQueue queue{uri()};
+  for (const auto& [attempts, retry] :
+       {std::pair{1, Retry::after(1h)}, std::pair{10, Retry::never()}}) {
+    const TaskId id = queue.enqueue({.type = "t", .max_attempts = attempts}).id;
+    make_due();
+    const auto due = queue.get(id)->run_at;
+    EXPECT_EQ(lease_one(queue).fail("no", retry), FailOutcome::dead);
+    EXPECT_EQ(queue.get(id)->run_at, due);
+  }
+}
+
 TEST_P(TaskEndTest, AReleasedTaskIsAsIfNeverLeased) {
   TaskQueue queue{uri()};
   const auto first = queue.enqueue({.type = "t"});

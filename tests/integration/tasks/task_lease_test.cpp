@@ -44,6 +44,30 @@ TEST_P(TaskLeaseTest, LeasesByPriorityThenRunAtThenId) {
   finish(queue, rest);
 }
 
+// One, several whose ids follow each other, and several whose ids do not: stores may lease them in
+// different ways.
+TEST_P(TaskLeaseTest, EveryLeasedTaskSaysSinceWhen) {
+  TaskQueue queue{uri()};
+  queue.enqueue(std::vector<NewTask>(11, {.type = "t"}));
+  for (int i = 0; i < 10; ++i) {
+    queue.enqueue({.type = "u"});
+    queue.enqueue({.type = "between"});
+  }
+  std::vector<TaskLease> all;
+  for (const auto& [type, limit] : {std::pair{"t", 1U}, std::pair{"t", 10U}, std::pair{"u", 10U}}) {
+    auto leases = queue.lease({.types = {type}, .limit = limit});
+    EXPECT_EQ(leases.size(), limit);
+    for (TaskLease& lease : leases) {
+      const auto record = queue.get(lease.id());
+      ASSERT_TRUE(record);
+      EXPECT_TRUE(record->leased_at) << "task " << lease.id() << " of " << limit;
+      EXPECT_EQ(record->leased_at, record->updated_at);
+      all.push_back(std::move(lease));
+    }
+  }
+  finish(queue, all);
+}
+
 TEST_P(TaskLeaseTest, NothingIsLeasedBeforeItsTime) {
   TaskQueue queue{uri()};
   const auto later = queue.enqueue({.type = "t", .delay = 1h});

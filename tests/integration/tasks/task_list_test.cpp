@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "tests/support/refusal_of.hpp"
 #include "tests/support/sql_files.hpp"
 #include "tests/support/task_store.hpp"
 
@@ -115,6 +116,37 @@ TEST_P(TaskListTest, WithoutPayloadsTheRestIsTheSame) {
   lease_one(queue).complete("[3]");
   check(TaskState::completed);
   EXPECT_EQ(queue.list({.state = TaskState::completed})[0].result, "[3]");
+}
+
+// A newer version may have states of its own. Whoever asks for such a task is refused; everything
+// else goes on.
+TEST_P(TaskListTest, AStateThatIsUnknownIsARefusal) {
+  const TaskId id = queue.enqueue({.type = "t"}).id;
+  queue.cancel(id);
+  queue.enqueue({.type = "t"});
+  sql(in_postgres()
+          ? "CREATE TABLE leasehold.finished_paused PARTITION OF leasehold.finished_tasks "
+            "FOR VALUES IN ('paused');"
+            "UPDATE leasehold.finished_tasks SET state = 'paused'"
+          : "PRAGMA ignore_check_constraints = on;"
+            "UPDATE leasehold.tasks SET state = 'paused' WHERE state = 'cancelled';"
+            "PRAGMA ignore_check_constraints = off");
+  EXPECT_EQ(refusal_of([&] { queue.get(id); }, "paused"), ServerRefused::Reason::newer_schema);
+  EXPECT_EQ(refusal_of([&] { queue.list(); }, "paused"), ServerRefused::Reason::newer_schema);
+  EXPECT_EQ(queue.list({.state = TaskState::pending}).size(), 1U);
+  EXPECT_EQ(queue.counts().size(), 1U);
+  const auto refused = [](const auto& call) {
+    return refusal_of(call, "paused") == ServerRefused::Reason::newer_schema;
+  };
+  if (in_postgres()) {
+    EXPECT_EQ(queue.retry(id), RetryOutcome::not_dead);
+    EXPECT_EQ(queue.cancel(id), CancelOutcome::finished);
+  } else {
+    EXPECT_TRUE(refused([&] { queue.retry(id); }));
+    EXPECT_TRUE(refused([&] { queue.cancel(id); }));
+  }
+  EXPECT_EQ(queue.remove_finished({.completed = 1ms, .dead = 1ms}), 0U);
+  EXPECT_EQ(lease_one(queue).complete(), LeaseWrite::accepted);
 }
 
 /// In SQLite a list by state reads an index that has this state only.

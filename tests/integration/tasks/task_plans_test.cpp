@@ -85,12 +85,38 @@ class TaskPlansTest : public PostgresTaskTest {
 
   /// Of the statements inside of functions: told by auto_explain, with what each step really read.
   static std::string plans_inside(const std::string& statement) {
+    return plans_inside("", statement);
+  }
+  /// The same after other statements of the same session.
+  static std::string plans_inside(const std::string& before, const std::string& statement,
+                                  const std::string& in_database = database()) {
     return shared_postgres().run_sql(
-        "LOAD 'auto_explain'; SET auto_explain.log_min_duration = 0;"
-        "SET auto_explain.log_nested_statements = on; SET auto_explain.log_analyze = on;"
-        "SET client_min_messages = log; BEGIN;" +
+        before +
+            "LOAD 'auto_explain'; SET auto_explain.log_min_duration = 0;"
+            "SET auto_explain.log_nested_statements = on; SET auto_explain.log_analyze = on;"
+            "SET client_min_messages = log; BEGIN;" +
             statement + "; ROLLBACK",
-        database());
+        in_database);
+  }
+
+  /// One key that is new, one of a pending task and one of a leased one.
+  static constexpr const char* enqueue_unique =
+      "SELECT count(*) FROM leasehold.enqueue_unique('{t,t,t}', '{1,1,1}', '{0,0,0}', "
+      "'{NULL,NULL,NULL}', '{0,0,0}', '{1,1,1}', '{new,a pending one,a leased one}')";
+  static void expect_lookups_of_keys(const std::string& plan) {
+    for (const auto& [index, condition] :
+         {std::pair{"tasks_unique_key", "(unique_key = "}, std::pair{"tasks_pkey", "(id = "}}) {
+      const auto at = plan.find(std::string("Index Scan using ") + index);
+      ASSERT_NE(at, std::string::npos) << index << ":\n" << plan;
+      const auto next_line = plan.find('\n', at) + 1;
+      const std::string line = plan.substr(next_line, plan.find('\n', next_line) - next_line);
+      EXPECT_NE(line.find(std::string("Index Cond: ") + condition), std::string::npos)
+          << "read to its end:\n"
+          << plan;
+    }
+    for (const auto* bad : {"Seq Scan on tasks", "tasks_ready", "tasks_leased"}) {
+      EXPECT_EQ(plan.find(bad), std::string::npos) << bad << ":\n" << plan;
+    }
   }
 
   static std::string lease(int share, int most, const std::string& types,
@@ -291,10 +317,31 @@ TEST_F(TaskPlansTest, HealthReadsTheHeadsAndTheLeasedOnesOnly) {
   EXPECT_LT(buffers(sql_statements("queries/inspect.sql").at("health")), 500);
 }
 TEST_F(TaskPlansTest, EnqueueUnique) {
-  const auto plan = plans_inside(
-      "SELECT count(*) FROM leasehold.enqueue_unique('{t}', '{1}', '{0}', '{NULL}', '{0}', '{1}', "
-      "'{k}')");
+  sql("UPDATE leasehold.tasks SET unique_key = 'a pending one' WHERE id = (SELECT id FROM "
+      "  leasehold.tasks WHERE state = 'pending' LIMIT 1);"
+      "UPDATE leasehold.tasks SET unique_key = 'a leased one' WHERE id = (SELECT id FROM "
+      "  leasehold.tasks WHERE state = 'leased' LIMIT 1)");
+  const auto plan = plans_inside(enqueue_unique);
   EXPECT_NE(plan.find("Conflict Arbiter Indexes: tasks_unique_key"), std::string::npos) << plan;
+  expect_lookups_of_keys(plan);
+}
+
+// Of a session that is older than most of the tasks.
+TEST_F(TaskPlansTest, EnqueueUniqueOfAnOldSession) {
+  const std::string name = shared_postgres().create_fresh_database();
+  migrate(shared_postgres().uri(name));
+  std::string made_when_small =
+      "ALTER TABLE leasehold.tasks SET (autovacuum_enabled = off);"
+      "INSERT INTO leasehold.tasks (type, payload, unique_key) VALUES ('t', '1', 'a pending one');"
+      "INSERT INTO leasehold.tasks (type, payload, unique_key, state, leased_at, lease_expiry) "
+      "VALUES ('t', '1', 'a leased one', 'leased', now(), now() + interval '1 h');"
+      "ANALYZE leasehold.tasks;";
+  for (int i = 0; i < 10; ++i) made_when_small += std::string(enqueue_unique) + ";";
+  const std::string then_it_grew =
+      "INSERT INTO leasehold.tasks (type, payload, unique_key) "
+      "SELECT 't', '{}', 'key ' || i FROM generate_series(1, 20000) i;";
+  expect_lookups_of_keys(plans_inside(made_when_small + then_it_grew, enqueue_unique, name));
+  shared_postgres().drop_database(name);
 }
 
 TEST_F(TaskPlansTest, Enqueue) {
