@@ -99,14 +99,14 @@ SELECT count(*) FROM deleted
 -- ended first.
 WITH old AS MATERIALIZED (
   SELECT id
-  FROM "leasehold".finished_completed
-  WHERE finished_at < now() - $1::bigint * interval '1 ms'
+  FROM "leasehold".finished_tasks
+  WHERE state = 'completed' AND finished_at < now() - $1::bigint * interval '1 ms'
   ORDER BY id
   LIMIT $2::integer
   FOR UPDATE SKIP LOCKED
 ), deleted AS (
-  DELETE FROM "leasehold".finished_completed
-  WHERE id = ANY (ARRAY(SELECT id FROM old))
+  DELETE FROM "leasehold".finished_tasks
+  WHERE state = 'completed' AND id = ANY (ARRAY(SELECT id FROM old))
   RETURNING 1
 )
 SELECT count(*) FROM deleted

@@ -65,6 +65,7 @@ class TaskRightsTest : public PostgresTaskTest {
   static std::string work() {
     sql("DELETE FROM leasehold.tasks; DELETE FROM leasehold.finished_tasks;"
         "DELETE FROM leasehold.fences; DELETE FROM leasehold.fleet; DELETE FROM leasehold.heads;"
+        "DELETE FROM leasehold.recovered;"
         "UPDATE leasehold.upkeep SET done_at = DEFAULT, leases_until = DEFAULT, "
         "  heads_until = DEFAULT;"
         "INSERT INTO leasehold.fleet VALUES ('long gone', now() - interval '1 h')");
@@ -143,7 +144,7 @@ TEST_F(TaskRightsTest, WhatTheGuideNamesIsEnoughAndAllOfItIsNeeded) {
   EXPECT_TRUE(contains(work(), "tasks_id_seq"));
 }
 
-TEST_F(TaskRightsTest, WhoOnlyLooksNeedsToReadFourTables) {
+TEST_F(TaskRightsTest, WhoOnlyLooksNeedsToReadFiveTables) {
   TaskQueue owner{uri()};
   owner.enqueue(std::vector<NewTask>(2, {.type = "t"}));
   lease_one(owner).complete();
