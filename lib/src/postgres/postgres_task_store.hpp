@@ -91,6 +91,7 @@ class PostgresTaskStore : public TaskStore {
   const TaskQueueOptions options_;
   ConnectionPool pool_;
   const Statements statements_;
+  const std::chrono::milliseconds patience_;  // with a row that somebody has locked
   const std::optional<std::string> channel_;  // to notify of new tasks
   Leasing leasing_;
   HourlyAlarm next_days_;

@@ -128,9 +128,6 @@ class TaskPlansTest : public PostgresTaskTest {
   }
 };
 
-const char* const ids = "{3,5,7,11}";
-const char* const versions = "{1,1,1,1}";
-
 TEST_F(TaskPlansTest, Lease) {
   const std::string plan =
       plans_inside("SELECT count(*) FROM " + lease(50, 100, "'{t0,t1}'", no_floors));
@@ -219,7 +216,8 @@ TEST_F(TaskPlansTest, SlowSearchesAreNotRepeated) {
   sql("INSERT INTO leasehold.tasks (type, payload, state, leased_by, leased_at, lease_expiry) "
       "VALUES ('dead', '{}', 'leased', 'w', now() - interval '1 h', now() - interval '1 s')");
   const std::string pending =
-      "SELECT number FROM leasehold.count_tasks(10) WHERE of_type = 'dead' AND in_state = 'pending'";
+      "SELECT number FROM leasehold.count_tasks(10) WHERE of_type = 'dead' AND in_state = "
+      "'pending'";
   const std::string recovered = "SELECT count(*) FROM leasehold.recover(0, 0, 1000, 3)";
   EXPECT_EQ(sql(pending), "1");
   EXPECT_EQ(sql(recovered), "0");
@@ -246,15 +244,16 @@ TEST_F(TaskPlansTest, Complete) {
   }
 }
 TEST_F(TaskPlansTest, Release) {
-  expect_index(plan_of("lease_writes.sql", "release", ids, versions, versions, nullptr, "true"),
+  expect_index(plans_inside("SELECT leasehold.release('{3,5,7}', '{1,1,1}', '{1,1,1}', NULL, true, "
+                            "1000)"),
                "tasks_pkey");
 }
 TEST_F(TaskPlansTest, Progress) {
-  expect_index(plan_of("lease_writes.sql", "progress", 5, 1, 1, "1"), "tasks_pkey");
+  expect_index(plans_inside("SELECT leasehold.note_progress(5, 1, 1, '1', 1000)"), "tasks_pkey");
 }
 TEST_F(TaskPlansTest, Fail) {
   expect_index(plans_inside("SELECT leasehold.fail('{3,5,7}', '{1,1,1}', '{1,1,1}', '{e,e,e}', "
-                            "'{1,NULL,1}')"),
+                            "'{1,NULL,1}', 1000)"),
                "tasks_pkey");
 }
 TEST_F(TaskPlansTest, Get) {
