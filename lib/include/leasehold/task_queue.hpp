@@ -276,8 +276,8 @@ class LEASEHOLD_API TaskQueue {
 
   /// Completes all tasks in one statement. Returns those whose lease was stale. Throws
   /// ServerRefused (conflict), and completes none, if another transaction keeps one of the rows
-  /// locked (see TaskLease). After OutcomeUnknown all leases are unchanged, and repeating the call finds out what
-  /// the first one did.
+  /// locked (see TaskLease). After OutcomeUnknown all leases are unchanged, and repeating the call
+  /// finds out what the first one did.
   std::vector<TaskId> complete(std::span<TaskLease> leases);
   std::vector<TaskId> complete(std::span<const Completion> completions);
 

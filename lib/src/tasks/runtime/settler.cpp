@@ -180,7 +180,6 @@ bool Settler::save(TaskRun& run, std::string_view progress) {
   try {
     const auto result = writes_.progress(run, progress);
     context_.outage.over();
-    run.put_off_no_more();
     if (result == WriteResult::stale) context_.lose(run, why_, "progress");
     return true;
   } catch (const std::exception& error) {
@@ -318,8 +317,7 @@ void Settler::note_trouble(const char* what, const std::exception_ptr& error) {
 void Settler::refused(const TaskRunPtr& run, const char* what) {
   context_.board.settled({&run, 1});
   context_.count_stale_write(*run);
-  const auto reason = may_call() ? why_.look_up(run->task.key.id) : StopReason::lease_lost;
-  context_.tell_of_loss(*run, reason, what);
+  context_.tell_of_loss(*run, why_.look_up(run->task.key.id), what);
 }
 
 /// The outcome may have been written, but nobody can tell any more.

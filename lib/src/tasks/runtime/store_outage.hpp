@@ -31,27 +31,7 @@ class StoreOutage {
   StoreOutage(std::shared_ptr<spdlog::logger> logger, std::string worker)
       : logger_(std::move(logger)), worker_(std::move(worker)) {}
 
-  /// Throws nothing: threads call it when something was thrown, perhaps for want of memory.
-  void failed(const char* during, const std::exception& error) noexcept {
-    try {
-      note(during, error);
-    } catch (const std::exception&) {  // it cannot be said, but the work goes on
-    }
-  }
-
-  void over() {
-    if (!unreachable_.load(std::memory_order_relaxed)) return;
-    const ThreadLock lock(mutex_);
-    if (!unreachable_.exchange(false)) return;
-    const auto ms = std::chrono::duration_cast<std::chrono::milliseconds>(Clock::now() - since_);
-    log_warn(*logger_, "worker reaches its tasks again",
-             {{"worker", worker_}, {"after_ms", ms.count()}});
-  }
-
- private:
-  using Clock = std::chrono::steady_clock;
-
-  void note(const char* during, const std::exception& error) {
+  void failed(const char* during, const std::exception& error) {
     const ThreadLock lock(mutex_);
     const auto now = Clock::now();
     const bool ours = dynamic_cast<const Error*>(&error) != nullptr;
@@ -71,6 +51,18 @@ class StoreOutage {
                {{"worker", worker_}, {"during", during}, {"error", error.what()}});
     }
   }
+
+  void over() {
+    if (!unreachable_.load(std::memory_order_relaxed)) return;
+    const ThreadLock lock(mutex_);
+    if (!unreachable_.exchange(false)) return;
+    const auto ms = std::chrono::duration_cast<std::chrono::milliseconds>(Clock::now() - since_);
+    log_warn(*logger_, "worker reaches its tasks again",
+             {{"worker", worker_}, {"after_ms", ms.count()}});
+  }
+
+ private:
+  using Clock = std::chrono::steady_clock;
 
   const std::shared_ptr<spdlog::logger> logger_;
   const std::string worker_;

@@ -56,12 +56,6 @@ struct TaskRun : HeldLease {
     settles_alone = alone;
     retry_at = Clock::now() + again.next();
   }
-  /// After its progress was written.
-  void put_off_no_more() {
-    settles_alone = false;
-    retry_at = {};
-    again.reset();
-  }
 
   /// Frees what only the handler needs, once it has returned: the outcome may have to wait.
   void forget_payload() noexcept {
