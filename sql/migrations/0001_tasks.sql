@@ -623,8 +623,11 @@ END
 $$;
 
 -- Completes tasks: moves them with their results to finished_tasks, or only deletes them. Returns the ids of
--- the tasks that were completed. If somebody has locked a row, it fails as a whole after `patience` ms, or
--- waits if that is null. The caller can then complete the others without it.
+-- the tasks that were completed.
+--
+-- `patience`, here and below: if somebody keeps a row locked for so many ms, it fails as a whole, so that the
+-- caller can write the others without it. A parameter, because a session may be shared through a pooler. null:
+-- the transaction is the caller's, whose own lock_timeout holds.
 CREATE FUNCTION "leasehold".complete(
   ids bigint[], versions bigint[], leases bigint[], results json[], keep boolean, patience bigint)
 RETURNS SETOF bigint
@@ -667,13 +670,33 @@ BEGIN
 END
 $$;
 
--- Ends failed attempts: each task is pending again after its delay (in ms), or dead if the delay is null or
--- no attempt is left. Returns id and whether the task is dead.
-CREATE FUNCTION "leasehold".fail(
-  ids bigint[], versions bigint[], leases bigint[], errors text[], delays bigint[])
-RETURNS TABLE (id bigint, dead boolean)
+-- Stores how far a task has come. Returns the id, unless the lease was stale.
+CREATE FUNCTION "leasehold".note_progress(task bigint, version bigint, lease bigint, news json, patience bigint)
+RETURNS SETOF bigint
 LANGUAGE plpgsql
-SET lock_timeout = '1s'
+SET plan_cache_mode = force_generic_plan
+SET jit = off
+SET enable_seqscan = off
+SET enable_bitmapscan = off
+AS $$
+BEGIN
+  PERFORM set_config('lock_timeout', note_progress.patience::text, true);
+  RETURN QUERY
+  UPDATE "leasehold".tasks t
+  SET progress = note_progress.news, updated_at = now()
+  WHERE t.id = note_progress.task AND t.version = note_progress.version
+    AND t.lease_id = note_progress.lease
+  RETURNING t.id;
+END
+$$;
+
+-- Gives leases back: the attempts do not count. Each task is due after `delay` ms, or keeps its run_at if that
+-- is null. `in_order`: the attempts ended in order, so the count of crashes begins anew. Returns id and type of
+-- the tasks whose lease was not stale.
+CREATE FUNCTION "leasehold".release(
+  ids bigint[], versions bigint[], leases bigint[], delay bigint, in_order boolean, patience bigint)
+RETURNS TABLE (id bigint, type text)
+LANGUAGE plpgsql
 SET plan_cache_mode = force_generic_plan
 SET jit = off
 SET enable_seqscan = off
@@ -682,6 +705,35 @@ SET enable_hashjoin = off
 SET enable_mergejoin = off
 AS $$
 BEGIN
+  PERFORM set_config('lock_timeout', release.patience::text, true);
+  RETURN QUERY
+  UPDATE "leasehold".tasks t
+  SET state = 'pending', version = t.version + 1, attempts = t.attempts - 1, leased_by = NULL,
+      lease_expiry = NULL, started = false, updated_at = now(),
+      crash_count = CASE WHEN release.in_order THEN 0 ELSE t.crash_count END,
+      suspect = t.suspect AND NOT release.in_order,
+      run_at = coalesce(now() + release.delay * interval '1 ms', t.run_at)
+  FROM unnest(release.ids, release.versions, release.leases) AS given (id, version, lease)
+  WHERE t.id = given.id AND t.version = given.version AND t.lease_id = given.lease
+  RETURNING t.id, t.type;
+END
+$$;
+
+-- Ends failed attempts: each task is pending again after its delay (in ms), or dead if the delay is null or
+-- no attempt is left. Returns id and whether the task is dead.
+CREATE FUNCTION "leasehold".fail(
+  ids bigint[], versions bigint[], leases bigint[], errors text[], delays bigint[], patience bigint)
+RETURNS TABLE (id bigint, dead boolean)
+LANGUAGE plpgsql
+SET plan_cache_mode = force_generic_plan
+SET jit = off
+SET enable_seqscan = off
+SET enable_bitmapscan = off
+SET enable_hashjoin = off
+SET enable_mergejoin = off
+AS $$
+BEGIN
+  PERFORM set_config('lock_timeout', fail.patience::text, true);
   RETURN QUERY
   WITH gone AS (
     DELETE FROM "leasehold".tasks t

@@ -224,6 +224,8 @@ TEST_F(TaskBoardTest, AfterTheLossOfADangerousTaskOthersAreLeased) {
 
 TEST_F(TaskBoardTest, ALeaseWhoseRowSomebodyHasLockedIsNotLost) {
   board.add({make(1), make(2)});
+  board.next({});
+  board.next({});
   const auto runs = board.begin_renewal(Clock::now());
   ASSERT_EQ(runs.size(), 2U);
   const LeaseWrites::Renewal renewal{{WriteResult::undecided, WriteResult::stale}, {}};
@@ -302,6 +304,60 @@ TEST_F(TaskBoardTest, WhatIsSettledIsNotPutBack) {
   board.settled({runs.data(), 1});
   board.put_back(runs);
   EXPECT_EQ(board.take_outcomes({}), std::vector{runs[1]});
+}
+
+TEST_F(TaskBoardTest, WhatWasPutBackWaitsForItsTimeAndFreshOutcomesDoNotWaitForIt) {
+  board.add({make(1), make(2), make(3)});
+  std::vector<TaskRunPtr> runs;
+  for (int i = 0; i < 3; ++i) runs.push_back(board.next({}));
+  board.returned(runs[0], {});
+  board.returned(runs[1], {});
+  const auto taken = board.take_outcomes({});
+  ASSERT_EQ(taken.size(), 2U);
+  taken[0]->retry_at = Clock::now() + 1h;
+  taken[1]->retry_at = Clock::now() + 10ms;
+  board.put_back(taken);
+  EXPECT_EQ(board.take_outcomes({}), std::vector{runs[1]});
+  board.returned(runs[2], {});
+  EXPECT_EQ(board.take_outcomes({}), std::vector{runs[2]});
+}
+
+TEST_F(TaskBoardTest, ProgressThatCouldNotBeWrittenWaitsForItsTime) {
+  board.add({make(1)});
+  const auto run = board.next({});
+  EXPECT_TRUE(board.keep_progress(run, "1"));
+  auto unsaved = board.take_unsaved();
+  ASSERT_EQ(unsaved.size(), 1U);
+  run->retry_at = Clock::now() + 1h;
+  board.saved(std::move(unsaved.front()), TaskBoard::Saved::not_yet);
+  EXPECT_TRUE(board.take_unsaved().empty());
+  EXPECT_TRUE(board.keep_progress(run, "2"));
+  EXPECT_TRUE(board.take_unsaved().empty()) << "newer progress is in its place";
+  run->retry_at = {};
+  EXPECT_TRUE(board.take_outcomes({}).empty()) << "there is progress to be written";
+  unsaved = board.take_unsaved();
+  ASSERT_EQ(unsaved.size(), 1U);
+  EXPECT_EQ(unsaved.front().progress, "2");
+}
+
+TEST_F(TaskBoardTest, WhatIsGivenBackNeedsNoPayload) {
+  LeasedTask large = task(1);
+  large.payload = std::string(1'000, 'x');
+  const auto run = make(std::move(large));
+  board.add({run});
+  board.close();
+  EXPECT_TRUE(run->task.payload.empty());
+}
+
+TEST_F(TaskBoardTest, WhatOthersHaveIsNotStarted) {
+  board.add({make(1)});
+  const auto due = board.begin_renewal(Clock::now());
+  const LeaseWrites::Renewal stale{.each = {WriteResult::stale}, .valid_until = {}};
+  EXPECT_TRUE(board.end_renewal(due, &stale).empty()) << "no handler has to be told";
+  EXPECT_EQ(next_now(), nullptr);
+  const auto alarms = board.ring(Clock::now(), fail);
+  ASSERT_EQ(alarms.due.size(), 1U);
+  EXPECT_EQ(alarms.due.front().reason, StopReason::lease_lost);
 }
 
 TEST_F(TaskBoardTest, HandingOverWaitsForProgressThatIsBeingWritten) {

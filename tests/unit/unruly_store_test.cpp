@@ -1,7 +1,9 @@
 // What a worker asks of its store, and how it survives what a store throws. Without any server.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <atomic>
+#include <cstdlib>
 #include <deque>
 #include <map>
 #include <new>
@@ -15,6 +17,31 @@
 #include "tests/support/kept_log.hpp"
 #include "tests/support/signal.hpp"
 
+namespace {
+
+/// Which of the next allocations of this thread fail.
+struct Memory {
+  int left = 0;      ///< allocations until the first that fails
+  int failures = 0;  ///< how many fail then
+  bool fails() {
+    if (failures == 0 || left-- > 0) return false;
+    left = 0;
+    --failures;
+    return true;
+  }
+};
+thread_local Memory memory;
+
+}  // namespace
+
+void* operator new(std::size_t size) {
+  void* const place = memory.fails() ? nullptr : std::malloc(std::max<std::size_t>(size, 1));
+  if (place == nullptr) throw std::bad_alloc{};
+  return place;
+}
+void operator delete(void* place) noexcept { std::free(place); }
+void operator delete(void* place, std::size_t) noexcept { std::free(place); }
+
 namespace leasehold {
 namespace {
 
@@ -22,11 +49,16 @@ using namespace std::chrono_literals;
 using testing::eventually;
 using testing::KeptLog;
 using testing::Signal;
+using Ids = std::vector<std::int64_t>;
+using Reason = ServerRefused::Reason;
+
+bool contains(const Ids& ids, std::int64_t id) {
+  return std::find(ids.begin(), ids.end(), id) != ids.end();
+}
 
 /// The server of a test: the tasks that it has, what it was asked, and what it throws.
 class UnrulyServer {
  public:
-  using Ids = std::vector<std::int64_t>;
   using Fault = std::function<void(const std::string& call, const Ids& ids)>;
 
   struct Call {
@@ -81,7 +113,7 @@ class UnrulyServer {
   }
   std::atomic<bool> announces{false};  ///< all the time
   std::atomic<std::size_t> fleet{1};
-  /// Renewals are refused: others have the tasks.
+  /// Renewals and outcomes are refused: others have the tasks.
   std::atomic<bool> has_leased_to_others{false};
 
   std::vector<LeasedTask> take(std::size_t limit, std::size_t starts) {
@@ -192,8 +224,8 @@ class UnrulyStore : public TaskStore {
   Removed remove_finished(TaskState, std::chrono::milliseconds, std::size_t) override { return {}; }
 
  private:
-  static UnrulyServer::Ids values(const std::vector<TaskId>& ids) {
-    UnrulyServer::Ids all;
+  static Ids values(const std::vector<TaskId>& ids) {
+    Ids all;
     for (const TaskId id : ids) all.push_back(id.value);
     return all;
   }
@@ -203,6 +235,7 @@ class UnrulyStore : public TaskStore {
     std::vector<TaskId> ids;
     for (const auto& task : tasks) ids.push_back(id_of(task));
     server_.execute({name, values(ids), std::move(text)});
+    if (server_.has_leased_to_others) ids.clear();
     return ids;
   }
 
@@ -220,11 +253,17 @@ class UnrulyStoreTest : public ::testing::Test {
             .attempts = 1,
             .max_attempts = 10};
   }
-  TaskRunPtr failed_run(std::int64_t id) const {
-    auto run = std::make_shared<TaskRun>(task(id), kinds.front(), 0, BootClock::now() + 1h);
+  TaskRunPtr new_run(std::int64_t id) const {
+    return std::make_shared<TaskRun>(task(id), kinds.front(), 0, BootClock::now() + 1h);
+  }
+  TaskRunPtr run_with(std::int64_t id, TaskOutcome outcome) const {
+    auto run = new_run(id);
     run->stage = LeaseStage::settling;
-    run->outcome = {.kind = TaskOutcome::Kind::fail, .text = "no", .delay = 1s};
+    run->outcome = std::move(outcome);
     return run;
+  }
+  TaskRunPtr failed_run(std::int64_t id) const {
+    return run_with(id, {.kind = TaskOutcome::Kind::fail, .text = "no", .delay = 1s});
   }
   /// A worker that calls `handler`, until the end of the test.
   void start_worker(TaskHandler handler, HandlerOptions how = {},
@@ -235,6 +274,8 @@ class UnrulyStoreTest : public ::testing::Test {
     run_ = std::make_unique<WorkerRun>(*core, options, name, kinds, *telemetry);
     thread_ = std::jthread([this](const std::stop_token& stop) { run_->run(stop, {}); });
   }
+  void request_stop() { thread_.request_stop(); }
+  void wait_for_the_end() { thread_.join(); }
 
   UnrulyServer server;
   std::shared_ptr<spdlog::logger> logger;
@@ -259,6 +300,30 @@ class UnrulyStepsTest : public UnrulyStoreTest {
   WorkerContext context(TaskBoard& board) {
     return {*core, options, name, board, *telemetry, outage};
   }
+  /// Handlers have been called for these.
+  std::vector<TaskRunPtr> start(TaskBoard& board, int tasks) const {
+    std::vector<TaskRunPtr> runs;
+    for (int i = 0; i < tasks; ++i) runs.push_back(new_run(i));
+    board.add(runs);
+    for (int i = 0; i < tasks; ++i) board.next({});
+    return runs;
+  }
+  /// Does something without the memory for it: the first allocation fails, then the second, …
+  /// After each, `check` is called.
+  static void run_out_of_memory(const std::function<void()>& prepare,
+                                const std::function<void()>& act,
+                                const std::function<void()>& check) {
+    for (int left = 0, failures = 0; failures < 1'000; ++left) {
+      prepare();
+      memory = {left, 1'000};
+      try {
+        act();
+      } catch (const std::bad_alloc&) {
+      }
+      failures = std::exchange(memory, {}).failures;
+      check();
+    }
+  }
 
   StoreOutage outage{logger, name};
 };
@@ -274,10 +339,10 @@ TEST_F(UnrulyStepsTest, FailuresAreWrittenTogether) {
   EXPECT_EQ(server.calls("fail").front().ids.size(), 50U);
 }
 
-TEST_F(UnrulyStepsTest, AFailureThatIsRefusedDoesNotKeepTheOthers) {
+TEST_F(UnrulyStepsTest, AFailureThatIsRefusedDoesNotHoldUpTheOthers) {
   for (const bool foreign : {false, true}) {
-    server.set_fault([&](const std::string& call, const UnrulyServer::Ids& ids) {
-      if (call != "fail" || std::find(ids.begin(), ids.end(), 7) == ids.end()) return;
+    server.set_fault([&](const std::string& call, const Ids& ids) {
+      if (call != "fail" || !contains(ids, 7)) return;
       if (foreign) throw std::bad_alloc{};
       throw ServerRefused(ServerRefused::Reason::other, "not this one");
     });
@@ -295,10 +360,180 @@ TEST_F(UnrulyStepsTest, AFailureThatIsRefusedDoesNotKeepTheOthers) {
   }
 }
 
+TEST_F(UnrulyStepsTest, AReleaseThatIsRefusedDoesNotHoldUpTheOthers) {
+  int tries = 0;
+  server.set_fault([&](const std::string& call, const Ids& ids) {
+    if (call != "release" || !contains(ids, 7)) return;
+    ++tries;
+    throw ServerRefused(Reason::conflict, "its row is locked");
+  });
+  TaskBoard board{kinds, 8, 0};
+  const auto with = context(board);
+  Settler settler{with};
+  std::vector<TaskRunPtr> runs;
+  for (int i = 0; i < 512; ++i) runs.push_back(run_with(i, {.kind = TaskOutcome::Kind::release}));
+  EXPECT_EQ(settler.settle(runs), std::vector{runs[7]});
+  EXPECT_EQ(server.tasks_in("release"), 511U);
+  EXPECT_EQ(tries, 4) << "each waits for the lock";
+  EXPECT_FALSE(settler.away());
+}
+
+TEST_F(UnrulyStepsTest, OfTheLockedRowsOneIsTriedAtATime) {
+  Ids tried;
+  server.set_fault([&](const std::string& call, const Ids& ids) {
+    if (call != "fail" || contains(ids, 9)) return;
+    tried.push_back(ids.front());
+    throw ServerRefused(Reason::conflict, "its row is locked");
+  });
+  TaskBoard board{kinds, 8, 0};
+  const auto with = context(board);
+  Settler settler{with};
+  std::vector<TaskRunPtr> locked;
+  for (int i = 1; i <= 3; ++i) locked.push_back(failed_run(i));
+  for (const auto& run : locked) run->settles_alone = true;
+  board.put_back(settler.settle({locked[0], locked[1], locked[2], failed_run(9)}));
+  EXPECT_EQ(tried, Ids{1});
+  EXPECT_EQ(server.tasks_in("fail"), 1U) << "of the one that is not locked";
+  // Those that were not tried are next.
+  for (const Ids& so_far : {Ids{1, 2}, Ids{1, 2, 3}}) {
+    const auto next = board.take_outcomes({});
+    board.put_back(settler.settle(next));
+    if (next.front() == locked[0]) break;  // it took so long that its own time has come
+    EXPECT_EQ(tried, so_far);
+  }
+}
+
+TEST_F(UnrulyStepsTest, OfTheLockedRowsOneIsTriedAtATimeAlsoForProgress) {
+  int tries = 0;
+  server.set_fault([&](const std::string& call, const auto&) {
+    if (call != "progress") return;
+    ++tries;
+    throw ServerRefused(Reason::conflict, "its row is locked");
+  });
+  TaskBoard board{kinds, 3, 0};
+  const auto with = context(board);
+  Settler settler{with};
+  for (const auto& run : start(board, 3)) {
+    run->settles_alone = true;
+    EXPECT_TRUE(board.keep_progress(run, "1"));
+  }
+  settler.save_progress();
+  EXPECT_EQ(tries, 1);
+}
+
+TEST_F(UnrulyStepsTest, WhatIsRefusedToAllIsNotTriedForEach) {
+  for (const auto reason : {Reason::read_only, Reason::no_schema, Reason::cannot_save}) {
+    int tries = 0;
+    server.set_fault([&](const std::string& call, const auto&) {
+      if (call == "look after") return;
+      ++tries;
+      throw ServerRefused(reason, "none of yours");
+    });
+    TaskBoard board{kinds, 8, 0};
+    const auto with = context(board);
+    Settler settler{with};
+    EXPECT_EQ(settler.settle({failed_run(1), run_with(2, {}), failed_run(3)}).size(), 3U);
+    EXPECT_EQ(tries, 1);
+    EXPECT_TRUE(settler.away());
+  }
+}
+
+TEST_F(UnrulyStepsTest, AStopEndsTheTries) {
+  int tries = 0;
+  std::stop_source stop;
+  server.set_fault([&](const std::string& call, const auto&) {
+    if (call != "fail") return;
+    if (++tries == 2) stop.request_stop();
+    throw ServerRefused(Reason::conflict, "the table is locked");
+  });
+  TaskBoard board{kinds, 8, 0};
+  const auto with = context(board);
+  Settler settler{with};
+  std::vector<TaskRunPtr> runs;
+  for (int i = 0; i < 64; ++i) runs.push_back(failed_run(i));
+  EXPECT_EQ(settler.settle(runs, stop.get_token()).size(), 64U);
+  EXPECT_EQ(tries, 2);
+}
+
+TEST_F(UnrulyStepsTest, AfterALookUpThatFailedTheOthersAreToldWithoutOne) {
+  std::atomic<int> look_ups{0};
+  server.set_fault([&](const std::string& call, const auto&) {
+    if (call != "get") return;
+    ++look_ups;
+    throw Unavailable("away");
+  });
+  server.has_leased_to_others = true;
+  TaskBoard board{kinds, 3, 0};
+  const auto with = context(board);
+  const auto lost = start(board, 3);
+  Renewer renewer{with};
+  EXPECT_EQ(renewer.renew_once(0ms), Renewer::Done::all);
+  EXPECT_EQ(look_ups, 1);
+  Settler settler{with};
+  TaskBoard others{kinds, 3, 0};
+  auto settling = start(others, 3);
+  for (const auto& run : settling) others.returned(run, {});
+  EXPECT_TRUE(settler.settle(others.take_outcomes({})).empty());
+  EXPECT_EQ(look_ups, 2);
+  for (const auto& runs : {lost, settling}) {
+    for (const auto& run : runs) EXPECT_EQ(run->reason, StopReason::lease_lost);
+  }
+}
+
+TEST_F(UnrulyStepsTest, ARenewalThatRunsOutOfMemoryIsOver) {
+  std::unique_ptr<TaskBoard> board;
+  std::optional<WorkerContext> with;
+  std::optional<Renewer> renewer;
+  std::vector<TaskRunPtr> runs;
+  run_out_of_memory(
+      [&] {
+        renewer.reset();
+        with.reset();
+        board = std::make_unique<TaskBoard>(kinds, 3, 0);
+        with.emplace(context(*board));
+        renewer.emplace(*with);
+        runs = start(*board, 3);
+      },
+      [&] { renewer->renew_once(0ms); },
+      [&] {
+        for (const auto& run : runs) EXPECT_FALSE(run->renewing) << "hand_over() would wait";
+      });
+  EXPECT_GE(server.tasks_in("extend"), 3U);
+}
+
+TEST_F(UnrulyStepsTest, ProgressIsKeptIfThereIsNoMemoryToWriteIt) {
+  std::unique_ptr<TaskBoard> board;
+  std::optional<WorkerContext> with;
+  std::optional<Settler> settler;
+  std::vector<TaskRunPtr> runs;
+  std::size_t before = 0;
+  run_out_of_memory(
+      [&] {
+        settler.reset();
+        with.reset();
+        board = std::make_unique<TaskBoard>(kinds, 2, 0);
+        with.emplace(context(*board));
+        settler.emplace(*with);
+        runs = start(*board, 2);
+        for (const auto& run : runs) EXPECT_TRUE(board->keep_progress(run, "1"));
+        before = server.tasks_in("progress");
+      },
+      [&] { settler->save_progress(); },
+      [&] {
+        std::size_t kept = 0;
+        for (const auto& run : runs) {
+          EXPECT_FALSE(run->saving) << "hand_over() would wait";
+          kept += run->unsaved ? 1 : 0;
+        }
+        EXPECT_GE(server.tasks_in("progress") - before + kept, 2U);
+      });
+  EXPECT_GE(server.tasks_in("progress"), 2U);
+}
+
 TEST_F(UnrulyStepsTest, WhatWasRefusedByItselfIsNotWrittenWithOthersAgain) {
   int refused = 0;
-  server.set_fault([&](const std::string& call, const UnrulyServer::Ids& ids) {
-    if (call != "fail" || std::find(ids.begin(), ids.end(), 7) == ids.end()) return;
+  server.set_fault([&](const std::string& call, const Ids& ids) {
+    if (call != "fail" || !contains(ids, 7)) return;
     ++refused;
     throw ServerRefused(ServerRefused::Reason::conflict, "its row is locked");
   });
@@ -419,6 +654,97 @@ TEST_F(UnrulyStoreTest, AHandlerIsToldOfALossEvenIfNobodyCanSayWhy) {
   });
   server.add(task(1));
   EXPECT_TRUE(eventually([&] { return told == StopReason::lease_lost; }, 60s));
+}
+
+TEST_F(UnrulyStoreTest, ALookUpThatHangsDoesNotKeepALossFromTheHandler) {
+  options.lease = 1s;
+  const Signal told;
+  server.set_fault([told](const std::string& call, const auto&) {
+    if (call == "get") {
+      EXPECT_TRUE(told.wait());
+    }
+  });
+  server.has_leased_to_others = true;
+  start_worker([told](Task& task) {
+    EXPECT_TRUE(testing::wait_for_stop(task.stop_token()));
+    EXPECT_EQ(task.stop_reason(), StopReason::lease_lost);
+    told.set();
+  });
+  server.add(task(1));
+  EXPECT_TRUE(told.wait());
+}
+
+/// While one write of task 1 is refused again and again, 20 tasks run one after the other.
+class SlowDownTest : public UnrulyStoreTest {
+ protected:
+  void expect_none(const std::string& refused_call, Reason reason) {
+    std::atomic<int> refused{0};
+    server.set_fault([&, reason](const std::string& call, const Ids& ids) {
+      if (call != refused_call || !contains(ids, 1)) return;
+      ++refused;
+      throw ServerRefused(reason, "not this one");
+    });
+    const Signal end;
+    start_worker([end, refused_call](Task& task) {
+      if (task.id() != TaskId{1}) return;
+      if (refused_call == "fail") throw std::runtime_error("no");
+      EXPECT_EQ(task.progress("1"), LeaseWrite::deferred);
+      EXPECT_TRUE(end.wait());
+    });
+    server.add(task(1));
+    ASSERT_TRUE(eventually([&] { return refused >= 4; }, 60s));
+    const int before = refused;
+    for (std::size_t i = 1; i <= 20; ++i) {
+      server.add(task(1 + static_cast<std::int64_t>(i)));
+      ASSERT_TRUE(eventually([&] { return server.tasks_in("complete") == i; }, 60s));
+    }
+    EXPECT_LT(refused - before, 10) << "they waited for it";
+    server.set_fault({});
+    EXPECT_TRUE(eventually([&] { return server.tasks_in(refused_call) == 1; }, 60s));
+    end.set();
+  }
+};
+
+TEST_F(SlowDownTest, ByAnOutcomeThatIsRefused) { expect_none("fail", Reason::other); }
+TEST_F(SlowDownTest, ByProgressThatIsRefused) { expect_none("progress", Reason::conflict); }
+
+TEST_F(UnrulyStoreTest, WhatTheLastLeaseBringsIsGivenBackHoweverLongItTakes) {
+  core = std::make_shared<QueueCore>(std::make_unique<UnrulyStore>(server),
+                                     TaskQueueOptions{.logger = logger});
+  const Signal leasing;
+  const Signal stopped;
+  const Signal tried;
+  server.set_fault([=](const std::string& call, const auto&) {
+    if (call == "release" && !tried.is_set()) {
+      tried.set();
+      throw Unavailable("away");  // for a moment
+    }
+    if (call != "lease" || leasing.is_set()) return;
+    leasing.set();
+    EXPECT_TRUE(stopped.wait());
+    std::this_thread::sleep_for(5'500ms);  // longer than a stop waits for outcomes
+  });
+  server.add(task(1));
+  start_worker([](Task&) {});
+  ASSERT_TRUE(leasing.wait());
+  request_stop();
+  stopped.set();
+  wait_for_the_end();
+  EXPECT_EQ(server.tasks_in("release"), 1U);
+  EXPECT_EQ(log->count("outcomes not written"), 0);
+}
+
+TEST_F(UnrulyStoreTest, ATaskFailsEvenIfThereIsNoMemoryForItsError) {
+  class Wordy : public std::exception {
+   public:
+    const char* what() const noexcept override { return "more words than fit into a short string"; }
+  };
+  start_worker([](Task&) {
+    memory = {.left = 0, .failures = 1};
+    throw Wordy{};
+  });
+  server.add(task(1));
+  EXPECT_TRUE(eventually([&] { return server.tasks_in("fail") == 1; }, 60s));
 }
 
 TEST_F(UnrulyStoreTest, AnObserverThatThrowsIsLogged) {

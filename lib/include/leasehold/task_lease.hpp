@@ -65,6 +65,10 @@ class LEASEHOLD_API Retry {
 /// of it. Only if that fails too does the call throw OutcomeUnknown; the lease is then unchanged,
 /// and the call may be repeated.
 ///
+/// If another transaction has locked the task's row in PostgreSQL, a write waits for it for 1 s, or
+/// for half of the command_timeout if that is less; extend() does not wait. Then it throws
+/// ServerRefused (conflict). The lease is unchanged, and the call may be repeated.
+///
 /// complete(), fail() and release() end the lease. Ending it twice is an error of the caller
 /// (InvalidArgument). If a lease is destroyed before it was ended, its task fails ("abandoned"), so
 /// that an exception on the way costs one attempt and a backoff instead of the whole lease. The
@@ -92,8 +96,7 @@ class LEASEHOLD_API TaskLease : public TaskAttempt {
 
   /// Renews the lease from now on, for its present duration or for another one of 100 ms to 24 h.
   /// A lease that has expired can still be renewed if nobody has taken it back yet. `stale` means
-  /// that the task was recovered or cancelled. Throws ServerRefused (conflict) if another
-  /// transaction has locked the task's row. Not allowed after complete_in() (InvalidArgument).
+  /// that the task was recovered or cancelled. Not allowed after complete_in() (InvalidArgument).
   LeaseWrite extend();
   LeaseWrite extend(std::chrono::milliseconds duration);
 

@@ -277,13 +277,15 @@ class LEASEHOLD_API TaskQueue {
   std::vector<TaskId> extend(std::span<TaskLease> leases);
 
   /// Completes all tasks in one statement. Returns those whose lease was stale. Throws
-  /// ServerRefused (conflict), and completes none, if another transaction keeps one of several rows
-  /// locked. After OutcomeUnknown all leases are unchanged, and repeating the call finds out what
-  /// the first one did.
+  /// ServerRefused (conflict), and completes none, if another transaction keeps one of the rows
+  /// locked (see TaskLease). After OutcomeUnknown all leases are unchanged, and repeating the call
+  /// finds out what the first one did.
   std::vector<TaskId> complete(std::span<TaskLease> leases);
   std::vector<TaskId> complete(std::span<const Completion> completions);
 
-  /// Releases all leases in one statement. Returns the tasks whose lease was stale.
+  /// Releases all leases in one statement. Returns the tasks whose lease was stale. Throws
+  /// ServerRefused (conflict), and releases none, if another transaction keeps one of the rows
+  /// locked.
   std::vector<TaskId> release(std::span<TaskLease> leases);
 
   /// Returns a task, or nothing if there is none with this id.

@@ -42,7 +42,8 @@ std::vector<TaskId> PostgresTaskStore::release(std::span<const LeaseKey> keys,
   Params params;
   add_keys(params, keys);
   params.add(delay ? std::optional(delay->count()) : std::nullopt)
-      .add(std::string_view(when == GivenBack::in_order ? "true" : "false"));
+      .add(std::string_view(when == GivenBack::in_order ? "true" : "false"))
+      .add(patience_.count());
   const auto reply = pool_.run(statements_.release, params);
   for (const auto& row : reply) leasing_.forget(row[1].c_str());
   return to_ids(reply);
@@ -51,6 +52,7 @@ std::vector<TaskId> PostgresTaskStore::release(std::span<const LeaseKey> keys,
 LeaseWrite PostgresTaskStore::progress(const LeaseKey& key, std::string_view json) {
   Params params;
   params.add(key.id.value).add(key.version.value).add(key.lease.value).add(json);
+  params.add(patience_.count());
   return pool_.run(statements_.progress, params).empty() ? LeaseWrite::stale : LeaseWrite::accepted;
 }
 
@@ -73,7 +75,7 @@ std::vector<FailOutcome> PostgresTaskStore::fail(std::span<const FailedTask> tas
       delays.add_null();
     }
   }
-  params.add(std::move(errors)).add(std::move(delays));
+  params.add(std::move(errors)).add(std::move(delays)).add(patience_.count());
   std::map<TaskId, FailOutcome> accepted;
   for (const auto& row : pool_.run(statements_.fail, params)) {
     accepted[to_id(row)] = row[1].as<bool>() ? FailOutcome::dead : FailOutcome::retried;

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "leasehold/errors.hpp"
+#include "postgres/lock_patience.hpp"
 #include "postgres/postgres_listener.hpp"
 
 namespace leasehold::inline v0::postgres {
@@ -12,10 +13,11 @@ PostgresTaskStore::PostgresTaskStore(PostgresUri uri, const TaskQueueOptions& op
       options_(options),
       pool_(uri_, options.postgres),
       statements_(options.postgres.schema),
+      patience_(lock_patience(options.postgres.command_timeout)),
       channels_(options.notify == Notify::on ? std::optional(news_channels(options.postgres.schema))
                                              : std::nullopt),
       leasing_(pool_, statements_, options_.postgres),
-      small_calls_(pool_, leasing_, statements_, options.postgres.connections) {}
+      small_calls_(pool_, leasing_, statements_, options.postgres) {}
 
 void PostgresTaskStore::check_callers(const CallersTransaction& transaction) const {
   if (std::holds_alternative<pqxx::transaction_base*>(transaction)) return;

@@ -5,6 +5,7 @@
 
 #include "leasehold/errors.hpp"
 #include "postgres/lease_keys.hpp"
+#include "postgres/lock_patience.hpp"
 #include "postgres/rows.hpp"
 
 namespace leasehold::inline v0::postgres {
@@ -20,10 +21,8 @@ std::size_t most_under_way(std::size_t connections) {
   return std::max<std::size_t>(1, connections / 8);
 }
 
-/// One locked row must not keep many tasks from being completed. A single one has time.
-std::optional<milliseconds> patience_with(std::span<const FinishedTask> tasks) {
-  return tasks.size() > 1 ? std::optional(milliseconds{1'000}) : std::nullopt;
-}
+// With a locked row, if calls are combined: their callers can go on alone.
+constexpr milliseconds patience_of_all{50};
 
 }  // namespace
 
@@ -46,13 +45,14 @@ Params completion_params(std::span<const FinishedTask> tasks, Keep keep,
 }
 
 SmallCalls::SmallCalls(ConnectionPool& pool, Leasing& leasing, const Statements& statements,
-                       std::size_t connections)
+                       const PostgresOptions& options)
     : pool_(pool),
       leasing_(leasing),
       statements_(statements),
-      leases_(most_under_way(connections), may_lease_together,
+      patience_(lock_patience(options.command_timeout)),
+      leases_(most_under_way(options.connections), may_lease_together,
               [this](auto calls) { lease_together(calls); }),
-      completions_(most_under_way(connections), may_complete_together,
+      completions_(most_under_way(options.connections), may_complete_together,
                    [this](auto calls) { complete_together(calls); }) {}
 
 std::vector<LeasedTask> SmallCalls::lease(const LeaseRequest& request, LeaseId lease,
@@ -91,15 +91,15 @@ void SmallCalls::lease_together(std::span<LeaseCall* const> calls) {
 }
 
 std::vector<TaskId> SmallCalls::complete(std::span<const FinishedTask> tasks, Keep keep) {
-  if (tasks.size() >= small) return complete_now(tasks, keep, patience_with(tasks));
+  if (tasks.size() >= small) return complete_now(tasks, keep, patience_);
   CompleteCall call{tasks, keep};
   completions_.submit(call);
-  if (call.alone) return complete_now(tasks, keep, patience_with(tasks));
+  if (call.alone) return complete_now(tasks, keep, patience_);
   return std::move(call.accepted);
 }
 
 std::vector<TaskId> SmallCalls::complete_now(std::span<const FinishedTask> tasks, Keep keep,
-                                             std::optional<milliseconds> patience) {
+                                             milliseconds patience) {
   return to_ids(pool_.run(statements_.complete, completion_params(tasks, keep, patience)));
 }
 
@@ -119,7 +119,7 @@ bool SmallCalls::may_complete_together(std::span<CompleteCall* const> chosen,
 void SmallCalls::complete_together(std::span<CompleteCall* const> calls) {
   if (calls.size() == 1) {
     CompleteCall& call = *calls.front();
-    call.accepted = complete_now(call.tasks, call.keep, patience_with(call.tasks));
+    call.accepted = complete_now(call.tasks, call.keep, patience_);
     return;
   }
   const Keep keep = calls.front()->keep;
@@ -132,7 +132,7 @@ void SmallCalls::complete_together(std::span<CompleteCall* const> calls) {
             [](const FinishedTask& a, const FinishedTask& b) { return a.key.id < b.key.id; });
   std::vector<TaskId> accepted;
   try {
-    accepted = complete_now(all, keep, milliseconds{50});
+    accepted = complete_now(all, keep, std::min(patience_, patience_of_all));
   } catch (const ServerRefused&) {
     // Perhaps because of a single task, for instance because somebody has locked its row. Nobody
     // else waits for it: each caller goes on alone.

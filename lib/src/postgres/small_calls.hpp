@@ -19,7 +19,7 @@ namespace leasehold::inline v0::postgres {
 class SmallCalls {
  public:
   SmallCalls(ConnectionPool& pool, Leasing& leasing, const Statements& statements,
-             std::size_t connections);
+             const PostgresOptions& options);
 
   std::vector<LeasedTask> lease(const LeaseRequest& request, LeaseId lease, std::size_t starts);
   std::vector<TaskId> complete(std::span<const FinishedTask> tasks, Keep keep);
@@ -44,17 +44,18 @@ class SmallCalls {
   void lease_together(std::span<LeaseCall* const> calls);
   void complete_together(std::span<CompleteCall* const> calls);
   std::vector<TaskId> complete_now(std::span<const FinishedTask> tasks, Keep keep,
-                                   std::optional<std::chrono::milliseconds> patience);
+                                   std::chrono::milliseconds patience);
 
   ConnectionPool& pool_;
   Leasing& leasing_;
   const Statements& statements_;
+  const std::chrono::milliseconds patience_;  // with a row that somebody has locked
   Combiner<LeaseCall> leases_;
   Combiner<CompleteCall> completions_;
 };
 
 /// The parameters of the statement that completes tasks. `patience`: how long to wait for a row
-/// that somebody has locked; none to wait until the time-out.
+/// that somebody has locked; none to leave that to the transaction of a caller.
 Params completion_params(std::span<const FinishedTask> tasks, Keep keep,
                          std::optional<std::chrono::milliseconds> patience);
 

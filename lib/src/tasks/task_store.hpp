@@ -163,8 +163,9 @@ class TaskStore {
                                         std::size_t starts) = 0;
 
   // Writes of a lease's holder. They leave tasks that are not leased by this key alone, and return
-  // the tasks whose write was accepted. Keys are in order of id.
-  /// Hardly waits for a row that somebody has locked.
+  // the tasks whose write was accepted. Keys are in order of id. If somebody keeps a row locked,
+  // they are refused as a whole (conflict), before the time-out of a call: the store is not away.
+  /// Hardly waits for a row that somebody has locked, and renews the others.
   virtual Renewed extend(std::span<const Renewable> leases, std::chrono::milliseconds duration) = 0;
   virtual std::vector<TaskId> complete(std::span<const FinishedTask> tasks, Keep keep) = 0;
   /// `delay`: none to keep the task's place in the queue.

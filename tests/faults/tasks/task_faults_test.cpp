@@ -153,13 +153,15 @@ TEST_F(TaskFaultsTest, LostRepliesToOtherWritesAreResolved) {
   auto lease = lease_one(queue);
   proxy.swallow_next_reply(Then::cut, "leasehold_extend");
   EXPECT_EQ(lease.extend(), LeaseWrite::accepted);
-  proxy.swallow_next_reply(Then::cut, "leasehold progress");
+  EXPECT_EQ(lease.progress("4"), LeaseWrite::accepted);  // prepares it
+  proxy.swallow_next_reply(Then::cut, "leasehold_progress");
   EXPECT_EQ(lease.progress("5"), LeaseWrite::accepted);
   proxy.swallow_next_reply(Then::cut, "leasehold fail");
   EXPECT_EQ(lease.fail("no", Retry::after(0ms)), FailOutcome::retried);
   EXPECT_EQ(queue.get(task.id)->attempts, 1);
+  EXPECT_EQ(lease_one(queue).release(), LeaseWrite::accepted);  // prepares it
   auto again = lease_one(queue);
-  proxy.swallow_next_reply(Then::cut, "leasehold release");
+  proxy.swallow_next_reply(Then::cut, "leasehold_release");
   EXPECT_EQ(again.release(), LeaseWrite::accepted);
   EXPECT_EQ(queue.get(task.id)->attempts, 1) << "given back once";
   EXPECT_EQ(queue.get(task.id)->progress, "5");
@@ -337,9 +339,10 @@ TEST_F(TaskFaultsTest, SerializationFailuresAreRetriedFiveTimes) {
 TEST_F(TaskFaultsTest, ADeadlockIsRetried) {
   // PostgreSQL looks for a deadlock once, after this time; by then there has to be one.
   TaskQueue queue{server.uri() + "?options=-cdeadlock_timeout%3D4s", options()};
-  queue.enqueue(std::vector<NewTask>(2, {.type = "t"}));
-  auto leases = queue.lease({.types = {"t"}, .limit = 2});
-  ASSERT_EQ(leases.size(), 2U);
+  // Writes of lease holders lose patience before that. These wait, and lock in order of the keys.
+  const std::vector<NewTask> tasks{{.type = "t", .unique_key = "a"},
+                                   {.type = "t", .unique_key = "b"}};
+  const auto added = queue.enqueue(tasks);
   pqxx::connection other{server.uri()};
   pqxx::work backwards{other};
   const auto lock = [&](TaskId id) {
@@ -347,14 +350,15 @@ TEST_F(TaskFaultsTest, ADeadlockIsRetried) {
                    " FOR UPDATE");
   };
   backwards.exec("SET LOCAL deadlock_timeout = '1h'");  // so that the queue is the victim
-  lock(leases[1].id());
-  std::jthread releasing([&] { EXPECT_TRUE(queue.release(leases).empty()); });
+  lock(added[1].id);
+  std::jthread adding(
+      [&] { EXPECT_EQ(queue.enqueue(tasks)[1].outcome, Enqueued::Outcome::exists); });
   ASSERT_TRUE(eventually([&] {
     return sql("SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'") == "1";
   }));
-  lock(leases[0].id());
+  lock(added[0].id);
   backwards.commit();
-  releasing.join();
+  adding.join();
   EXPECT_NE(sql("SELECT deadlocks FROM pg_stat_database WHERE datname = 'postgres'"), "0");
 }
 

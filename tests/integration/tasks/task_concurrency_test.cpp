@@ -25,6 +25,18 @@ namespace {
 class TaskConcurrencyTest : public OnEveryTaskStore {};
 ON_EVERY_STORE(TaskConcurrencyTest);
 
+/// As often as somebody keeps its row locked.
+void complete_patiently(TaskLease& lease) {
+  while (true) {
+    try {
+      EXPECT_EQ(lease.complete(), LeaseWrite::accepted);
+      return;
+    } catch (const ServerRefused& refused) {
+      EXPECT_EQ(refused.reason(), ServerRefused::Reason::conflict) << refused.what();
+    }
+  }
+}
+
 /// What only several connections to one server can do to each other.
 class TaskLocksTest : public PostgresTaskTest {};
 
@@ -358,7 +370,7 @@ TEST_P(TaskConcurrencyTest, AStaleCompletionBesideTheRightOneIsRefused) {
       if (in_postgres()) {
         blocking.execute("SELECT FROM leasehold.tasks WHERE type = 'first' FOR UPDATE");
       }
-      completing.emplace_back([&] { EXPECT_EQ(first.complete(), LeaseWrite::accepted); });
+      completing.emplace_back([&] { complete_patiently(first); });
       if (in_postgres()) {
         EXPECT_TRUE(eventually([&] {
           return sql("SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'") == "1";
@@ -404,6 +416,39 @@ TEST_F(TaskLocksTest, ALockedRowDoesNotKeepOtherLeasesFromRenewal) {
   EXPECT_TRUE(queue.complete(leases).empty());
 }
 
+TEST_F(TaskLocksTest, NoWriteOfAHolderWaitsForALockUntilItsTimeOut) {
+  TaskQueue queue{uri(), {.postgres = {.command_timeout = 500ms}, .recovery = std::nullopt}};
+  queue.enqueue(std::vector<NewTask>(3, {.type = "t"}));
+  auto leases = queue.lease({.types = {"t"}, .limit = 3, .duration = 1h});
+  ASSERT_EQ(leases.size(), 3U);
+  pqxx::connection other{uri()};
+  pqxx::work locks{other};
+  locks.exec("SELECT FROM leasehold.tasks FOR UPDATE");
+  const auto refused = [](auto&& write) {
+    try {
+      write();
+      return std::string("accepted");
+    } catch (const ServerRefused& error) {
+      return std::string(error.reason() == ServerRefused::Reason::conflict ? "a conflict"
+                                                                           : error.what());
+    } catch (const Error& error) {
+      return std::string(error.what());
+    }
+  };
+  TaskLease& lease = leases.front();
+  EXPECT_EQ(refused([&] { lease.progress("1"); }), "a conflict");
+  EXPECT_EQ(refused([&] { lease.complete(); }), "a conflict");
+  EXPECT_EQ(refused([&] { queue.complete(leases); }), "a conflict");
+  EXPECT_EQ(refused([&] { lease.fail("no"); }), "a conflict");
+  EXPECT_EQ(refused([&] { lease.release(); }), "a conflict");
+  EXPECT_EQ(refused([&] { queue.release(leases); }), "a conflict");
+  locks.abort();
+  EXPECT_EQ(leases[0].progress("1"), LeaseWrite::accepted) << "it is still ours";
+  EXPECT_EQ(leases[0].complete(), LeaseWrite::accepted);
+  EXPECT_EQ(leases[1].fail("no"), FailOutcome::retried);
+  EXPECT_EQ(leases[2].release(), LeaseWrite::accepted);
+}
+
 // While one completion waits for its row, others gather. They lose patience with it, and go
 // together in one statement. What somebody has locked holds up nobody but its own caller.
 TEST_F(TaskLocksTest, OnlySoManyLeaseAtOnceAndTheOthersWaitForThem) {
@@ -433,15 +478,12 @@ TEST_F(TaskLocksTest, CompletionsThatShareAStatementDoNotWaitForALockedRow) {
 
     pqxx::work blocking{connection};
     blocking.exec("SELECT FROM leasehold.tasks WHERE type = 'locked' FOR UPDATE");
-    const auto complete = [](TaskLease& lease) {
-      EXPECT_EQ(lease.complete(), LeaseWrite::accepted);
-    };
-    std::jthread one([&] { complete(first); });
+    std::jthread one([&] { complete_patiently(first); });
     ASSERT_TRUE(eventually([&] {
       return sql("SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'") == "1";
     }));
-    std::jthread two([&] { complete(second); });  // collected with the next one
-    complete(free);
+    std::jthread two([&] { complete_patiently(second); });  // collected with the next one
+    EXPECT_EQ(free.complete(), LeaseWrite::accepted);
     blocking.commit();
   }
 }

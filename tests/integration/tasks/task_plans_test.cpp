@@ -154,9 +154,6 @@ class TaskPlansTest : public PostgresTaskTest {
   }
 };
 
-const char* const ids = "{3,5,7,11}";
-const char* const versions = "{1,1,1,1}";
-
 TEST_F(TaskPlansTest, Lease) {
   const std::string plan =
       plans_inside("SELECT count(*) FROM " + lease(50, 100, "'{t0,t1}'", no_floors));
@@ -273,15 +270,16 @@ TEST_F(TaskPlansTest, Complete) {
   }
 }
 TEST_F(TaskPlansTest, Release) {
-  expect_index(plan_of("lease_writes.sql", "release", ids, versions, versions, nullptr, "true"),
+  expect_index(plans_inside("SELECT leasehold.release('{3,5,7}', '{1,1,1}', '{1,1,1}', NULL, true, "
+                            "1000)"),
                "tasks_pkey");
 }
 TEST_F(TaskPlansTest, Progress) {
-  expect_index(plan_of("lease_writes.sql", "progress", 5, 1, 1, "1"), "tasks_pkey");
+  expect_index(plans_inside("SELECT leasehold.note_progress(5, 1, 1, '1', 1000)"), "tasks_pkey");
 }
 TEST_F(TaskPlansTest, Fail) {
   expect_index(plans_inside("SELECT leasehold.fail('{3,5,7}', '{1,1,1}', '{1,1,1}', '{e,e,e}', "
-                            "'{1,NULL,1}')"),
+                            "'{1,NULL,1}', 1000)"),
                "tasks_pkey");
 }
 TEST_F(TaskPlansTest, Get) {

@@ -1,6 +1,7 @@
 // The worker runtime: what becomes of tasks, and when they are run.
 #include "leasehold/worker.hpp"
 #include "tests/support/eventually.hpp"
+#include "tests/support/kept_log.hpp"
 #include "tests/support/message_of.hpp"
 #include "tests/support/own_transaction.hpp"
 #include "tests/support/postgres_tasks.hpp"
@@ -13,7 +14,9 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <functional>
 #include <future>
+#include <latch>
 #include <map>
 #include <set>
 
@@ -462,7 +465,7 @@ TEST_P(WorkerTest, ItRunsAgainAfterItHasStopped) {
   EXPECT_EQ(worker.stats().completed, 2U);
 }
 
-TEST_P(WorkerTest, ACompletionThatIsRefusedDoesNotKeepTheOthers) {
+TEST_P(WorkerTest, ACompletionThatIsRefusedDoesNotHoldUpTheOthers) {
   sql(in_postgres()
           ? "CREATE FUNCTION leasehold.refuse() RETURNS trigger LANGUAGE plpgsql AS "
             "$$ BEGIN RAISE 'not this one'; END $$;"
@@ -511,6 +514,77 @@ TEST_F(ServerWorkerTest, LargeResultsAreNotWrittenAllAtOnce) {
   EXPECT_TRUE(
       eventually([&] { return sql("SELECT count(*) FROM leasehold.finished_tasks") == "3"; }, 60s));
   EXPECT_EQ(sql("SELECT max(bytes) <= 16 * 1024 * 1024 FROM leasehold.statements"), "t");
+}
+
+/// Somebody has locked the row of one task: what its handler does then.
+struct LockedRowCase {
+  const char* name;
+  std::function<void(Task&)> end;
+  const char* result;  // state, attempts, last error, progress
+};
+
+class LockedRowTest : public PostgresTaskTest,
+                      public ::testing::WithParamInterface<LockedRowCase> {};
+INSTANTIATE_TEST_SUITE_P(
+    , LockedRowTest,
+    ::testing::Values(LockedRowCase{"Complete", [](Task&) {}, "completed|1||"},
+                      LockedRowCase{"Release", [](Task&) { throw RetryLater{1h}; }, "pending|0||"},
+                      LockedRowCase{"Fail", [](Task&) { throw std::runtime_error("no"); },
+                                    "pending|1|no|"},
+                      LockedRowCase{"Progress",
+                                    [](Task& task) {
+                                      EXPECT_EQ(task.progress("7"), LeaseWrite::deferred);
+                                      throw RetryLater{1h};
+                                    },
+                                    "pending|0||7"}),
+    [](const auto& test) { return std::string(test.param.name); });
+
+TEST_P(LockedRowTest, DoesNotHoldUpOtherOutcomes) {
+  const auto [logger, log] = KeptLog::make();
+  TaskQueue queue{uri(),
+                  {.postgres = {.command_timeout = 5min},
+                   .backoff = {.first = 1h, .longest = 1h},
+                   .logger = logger}};
+  Worker worker{queue, {.concurrency = 4}};
+  Signal go;
+  std::latch started{4};
+  worker.on("together", [&](Task& task) {
+    started.count_down();
+    EXPECT_TRUE(go.wait());
+    if (task.payload() == "\"locked\"") GetParam().end(task);
+  });
+  worker.on("t", [](Task&) {});
+  const auto id = queue.enqueue({.type = "together", .payload = "\"locked\""}).id;
+  queue.enqueue(std::vector<NewTask>(3, {.type = "together"}));
+  const RunningWorker running{worker};
+  started.wait();
+  const std::string row =
+      " FROM " + std::string(every_task) + " WHERE id = " + std::to_string(id.value);
+  pqxx::connection connection{uri()};
+  pqxx::work lock{connection};
+  lock.exec("SELECT FROM leasehold.tasks WHERE id = " + std::to_string(id.value) + " FOR UPDATE");
+  go.set();
+  const auto are_completed = [](int number) {
+    return eventually(
+        [&] {
+          return sql("SELECT count(*) FROM leasehold.finished_tasks") == std::to_string(number);
+        },
+        60s);
+  };
+  for (int i = 1; i <= 20; ++i) {
+    queue.enqueue({.type = "t"});
+    ASSERT_TRUE(are_completed(3 + i));
+    if (i != 10) continue;
+    ASSERT_TRUE(eventually([&] { return log->count("worker refused") == 1; }, 60s));
+  }
+  EXPECT_EQ(sql("SELECT state" + row), "leased");
+  lock.abort();
+  EXPECT_TRUE(eventually(
+      [&] {
+        return sql("SELECT state, attempts, last_error, progress" + row) == GetParam().result;
+      },
+      60s))
+      << sql("SELECT *" + row);
 }
 
 TEST_F(ServerWorkerTest, AnOpenTransactionOfOneHandlerDoesNotKeepTheOthersFromRenewal) {

@@ -41,12 +41,11 @@ void Renewer::run(const std::stop_token& stop) {
 Renewer::Done Renewer::renew_once(milliseconds age) {
   const auto runs = context_.board.begin_renewal(BootClock::now() - age);
   if (runs.empty()) return Done::all;
-  std::vector<HeldLease*> leases;
-  leases.reserve(runs.size());
-  for (const TaskRunPtr& run : runs) leases.push_back(run.get());
-
   LeaseWrites::Renewal renewal;
   try {
+    std::vector<HeldLease*> leases;
+    leases.reserve(runs.size());
+    for (const TaskRunPtr& run : runs) leases.push_back(run.get());
     renewal = writes_.extend(leases, context_.options.lease);
   } catch (const std::exception&) {
     context_.board.end_renewal(runs, nullptr);
@@ -56,7 +55,8 @@ Renewer::Done Renewer::renew_once(milliseconds age) {
   context_.telemetry.renewed(static_cast<std::size_t>(
       std::count(renewal.each.begin(), renewal.each.end(), WriteResult::accepted)));
   const auto stale = context_.board.end_renewal(runs, &renewal);
-  for (const TaskRunPtr& run : stale) context_.lose(*run, *store_, "renew");
+  LossReasons why(*store_);
+  for (const TaskRunPtr& run : stale) context_.lose(*run, why, "renew");
   return std::find(renewal.each.begin(), renewal.each.end(), WriteResult::undecided) ==
                  renewal.each.end()
              ? Done::all

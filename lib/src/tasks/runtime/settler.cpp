@@ -15,6 +15,7 @@ namespace {
 
 using std::chrono::milliseconds;
 using Kind = TaskOutcome::Kind;
+using Reason = ServerRefused::Reason;
 
 /// The most bytes of results in one statement: far below what a server accepts.
 constexpr std::size_t most_result_bytes = 16 * 1024 * 1024;
@@ -37,18 +38,22 @@ bool is_foreign(const std::exception_ptr& error) {
   }
 }
 
+/// Whether a refusal may be due to a single task: the store would accept others.
+bool concerns_one(const ServerRefused& refused) {
+  return refused.reason() == Reason::other || refused.reason() == Reason::out_of_memory ||
+         refused.reason() == Reason::conflict;
+}
+
 /// Whether the store refused the whole batch, perhaps because of a single task, so that the others
 /// would be accepted without it.
 bool refused_as_one(const WriteResults& results) {
-  using Reason = ServerRefused::Reason;
   const auto undecided =
       std::count(results.each.begin(), results.each.end(), WriteResult::undecided);
   if (!results.error || undecided < std::ssize(results.each) || undecided == 1) return false;
   try {
     std::rethrow_exception(results.error);
   } catch (const ServerRefused& refused) {
-    return refused.reason() == Reason::other || refused.reason() == Reason::out_of_memory ||
-           refused.reason() == Reason::conflict;
+    return concerns_one(refused);
   } catch (const Error&) {
     return false;
   } catch (const std::exception&) {  // std::bad_alloc, for one
@@ -74,50 +79,58 @@ auto attempt(const std::vector<TaskRunPtr>& runs, Write&& write) -> decltype(wri
   }
 }
 
-/// In halves, so that one task that is refused again and again does not keep the others.
+/// In eighths, so that one task that is refused again and again does not hold up the others. Not in
+/// halves: if its row is locked, every statement that contains it waits.
 template <typename Write>
-void write_halves(const std::vector<TaskRunPtr>& runs, Write&& write) {
-  const auto middle = runs.begin() + std::ssize(runs) / 2;
-  write({runs.begin(), middle});
-  write({middle, runs.end()});
+void write_parts(const std::vector<TaskRunPtr>& runs, Write&& write) {
+  const std::ptrdiff_t size = (std::ssize(runs) + 7) / 8;
+  for (auto begin = runs.begin(); begin != runs.end();) {
+    const auto end = begin + std::min(size, runs.end() - begin);
+    write({begin, end});
+    begin = end;
+  }
 }
 
 }  // namespace
 
 Settler::Settler(const WorkerContext& context)
     : context_(context),
-      writes_(*context.core.store, context.core.telemetry, *context.core.logger,
-              LostReply::report) {}
+      writes_(*context.core.store, context.core.telemetry, *context.core.logger, LostReply::report),
+      why_(*context.core.store) {}
 
 void Settler::run(const std::stop_token& stop) {
   Backoff again(milliseconds{50}, milliseconds{2'000});
   while (!stop.stop_requested()) {
     Runs taken;
     Runs left;
-    bool saved = false;
+    bool failed = false;
     try {
       taken = context_.board.take_outcomes(stop);
-      left = settle(taken);
-      saved = save_progress();
+      left = settle(taken, stop);
+      save_progress(stop);
     } catch (const std::exception& error) {
       context_.outage.failed("settle", error);
       left = std::move(taken);
-    }
-    if (left.empty() && saved) {
-      again.reset();
-      continue;
+      failed = true;
     }
     context_.board.put_back(std::move(left));
-    sleep_for(again.next(), stop);
+    if (failed || away_) {
+      sleep_for(again.next(), stop);
+    } else {
+      again.reset();
+    }
   }
 }
 
-Settler::Runs Settler::settle(Runs runs) {
+Settler::Runs Settler::settle(Runs runs, const std::stop_token& stop) {
   std::map<Keep, Runs> completed;
   std::map<std::pair<std::optional<milliseconds>, GivenBack>, Runs> released;
   Runs failed;
   Runs alone;
+  stop_ = stop;
+  why_ = LossReasons(*context_.core.store);
   away_ = false;
+  locked_ = false;
   unwritten_.clear();
   for (TaskRunPtr& run : runs) {
     const bool completes = run->outcome.kind == Kind::complete;
@@ -140,6 +153,10 @@ Settler::Runs Settler::settle(Runs runs) {
   for (const auto& [_, group] : released) release(group);
   if (!failed.empty()) fail(failed);
   for (const TaskRunPtr& run : alone) {
+    if (locked_) {
+      unwritten_.push_back(run);
+      continue;
+    }
     if (run->outcome.kind == Kind::complete) complete({run}, run->kind.keep);
     if (run->outcome.kind == Kind::release) release({run});
     if (run->outcome.kind == Kind::fail) fail({run});
@@ -147,35 +164,36 @@ Settler::Runs Settler::settle(Runs runs) {
   return std::exchange(unwritten_, {});
 }
 
-bool Settler::save_progress() {
-  bool all = true;
+void Settler::save_progress(const std::stop_token& stop) {
+  stop_ = stop;
+  locked_ = false;
+  using Saved = TaskBoard::Saved;
   for (TaskBoard::Unsaved& unsaved : context_.board.take_unsaved()) {
     const bool saved = save(*unsaved.run, unsaved.progress);
-    all = all && saved;
-    using Saved = TaskBoard::Saved;
     context_.board.saved(std::move(unsaved), saved ? Saved::yes : Saved::not_yet);
   }
-  return all;
 }
 
 /// Returns false if it should be tried again. What the store refuses for good is given up.
 bool Settler::save(TaskRun& run, std::string_view progress) {
-  if (away_) return false;
+  if (!may_call() || (locked_ && run.settles_alone)) return false;
   try {
     const auto result = writes_.progress(run, progress);
     context_.outage.over();
-    if (result == WriteResult::stale) context_.lose(run, *context_.core.store, "progress");
+    if (result == WriteResult::stale) context_.lose(run, why_, "progress");
     return true;
   } catch (const std::exception& error) {
     note_trouble("progress", std::current_exception());
-    return !tells_of_outage(error);
+    if (dynamic_cast<const Error*>(&error) != nullptr && !tells_of_outage(error)) return true;
+    if (!away_) run.put_off(true);
+    return false;
   }
 }
 
 void Settler::complete(const Runs& runs, Keep keep) {
   const bool too_large = runs.size() > 1 && bytes_of(runs) > most_result_bytes;
   WriteResults results;
-  if (!too_large && !away_) {
+  if (!too_large && may_call()) {
     results = attempt(runs, [&] {
       std::vector<FinishedLease> finished;
       finished.reserve(runs.size());
@@ -184,14 +202,14 @@ void Settler::complete(const Runs& runs, Keep keep) {
     });
   }
   if (too_large || refused_as_one(results)) {
-    return write_halves(runs, [&](const Runs& half) { complete(half, keep); });
+    return write_parts(runs, [&](const Runs& part) { complete(part, keep); });
   }
   apply("complete", runs, results, [](std::size_t) { return TaskEventType::completed; });
 }
 
 void Settler::release(const Runs& runs) {
   WriteResults results;
-  if (!away_) {
+  if (may_call()) {
     results = attempt(runs, [&] {
       std::vector<HeldLease*> leases;
       leases.reserve(runs.size());
@@ -200,12 +218,15 @@ void Settler::release(const Runs& runs) {
       return writes_.release(leases, outcome.delay, outcome.when);
     });
   }
+  if (refused_as_one(results)) {
+    return write_parts(runs, [&](const Runs& part) { release(part); });
+  }
   apply("release", runs, results, [](std::size_t) { return TaskEventType::released; });
 }
 
 void Settler::fail(const Runs& runs) {
   LeaseWrites::FailResults results;
-  if (!away_) {
+  if (may_call()) {
     results = attempt(runs, [&] {
       std::vector<FailedLease> failed;
       failed.reserve(runs.size());
@@ -216,7 +237,7 @@ void Settler::fail(const Runs& runs) {
     });
   }
   if (refused_as_one(results)) {
-    return write_halves(runs, [&](const Runs& half) { fail(half); });
+    return write_parts(runs, [&](const Runs& part) { fail(part); });
   }
   for (std::size_t i = 0; i < results.each.size(); ++i) {
     if (results.each[i] != WriteResult::accepted) continue;
@@ -238,17 +259,17 @@ void Settler::fail(const Runs& runs) {
   });
 }
 
-/// Notes what became of a write. Without results it was not made, because the store is away.
+/// Notes what became of a write. Without results it was not made.
 void Settler::apply(const char* what, const Runs& runs, const WriteResults& results,
                     const std::function<TaskEventType(std::size_t)>& event) {
-  if (results.error) {
-    note_trouble(what, results.error);
-  } else if (!away_) {
-    context_.outage.over();
-  }
   if (results.each.empty()) {
     unwritten_.insert(unwritten_.end(), runs.begin(), runs.end());
     return;
+  }
+  if (results.error) {
+    note_trouble(what, results.error);
+  } else {
+    context_.outage.over();
   }
   // First those that are done: what is said about the others takes a look-up each.
   Runs done;
@@ -270,7 +291,7 @@ void Settler::apply(const char* what, const Runs& runs, const WriteResults& resu
       if (hopeless && lost) {
         unknown(runs[i], what);
       } else {
-        runs[i]->settles_alone = runs.size() == 1 && !away_;
+        if (!away_) runs[i]->put_off(runs.size() == 1);
         unwritten_.push_back(runs[i]);
       }
     }
@@ -282,6 +303,8 @@ void Settler::note_trouble(const char* what, const std::exception_ptr& error) {
     std::rethrow_exception(error);
   } catch (const ServerRefused& refused) {
     context_.outage.failed(what, refused);
+    locked_ = locked_ || refused.reason() == Reason::conflict;
+    away_ = away_ || !concerns_one(refused);
   } catch (const Error& unreachable) {
     context_.outage.failed(what, unreachable);
     away_ = true;
@@ -294,8 +317,7 @@ void Settler::note_trouble(const char* what, const std::exception_ptr& error) {
 void Settler::refused(const TaskRunPtr& run, const char* what) {
   context_.board.settled({&run, 1});
   context_.count_stale_write(*run);
-  context_.tell_of_loss(*run, WorkerContext::why_stale(*context_.core.store, run->task.key.id),
-                        what);
+  context_.tell_of_loss(*run, why_.look_up(run->task.key.id), what);
 }
 
 /// The outcome may have been written, but nobody can tell any more.

@@ -13,8 +13,9 @@
 
 namespace leasehold::inline v0 {
 
-/// Writes the outcomes of tasks. Those that cannot be written because the store is unreachable are
-/// kept and written later.
+/// Writes the outcomes of tasks, and keeps those that cannot be written. While the store is away,
+/// it asks nothing for a while. What is refused because of a single task waits for a time of its
+/// own, and holds up the others as little as possible.
 class Settler {
  public:
   explicit Settler(const WorkerContext& context);
@@ -22,16 +23,19 @@ class Settler {
   void run(const std::stop_token& stop);
 
   /// Writes completions, failures, and releases of the same kind in one statement each. Returns the
-  /// tasks whose outcome could not be written.
-  std::vector<TaskRunPtr> settle(std::vector<TaskRunPtr> runs);
+  /// tasks whose outcome could not be written. Once stopped, it makes no further call.
+  std::vector<TaskRunPtr> settle(std::vector<TaskRunPtr> runs, const std::stop_token& stop = {});
 
-  /// Writes the progress that handlers have reported while the store was unreachable. Returns
-  /// whether all of it was written.
-  bool save_progress();
+  /// Writes the progress that handlers have reported while it could not be written.
+  void save_progress(const std::stop_token& stop = {});
+
+  /// The store was unreachable in the last call of settle(), or after it.
+  bool away() const noexcept { return away_; }
 
  private:
   using Runs = std::vector<TaskRunPtr>;
 
+  bool may_call() const { return !away_ && !stop_.stop_requested(); }
   bool save(TaskRun& run, std::string_view progress);
   void complete(const Runs& runs, Keep keep);
   void release(const Runs& runs);
@@ -44,10 +48,16 @@ class Settler {
 
   const WorkerContext& context_;
   LeaseWrites writes_;
-  // of the call of settle() under way
+  // Of the call of settle() or save_progress() under way.
+  std::stop_token stop_;
   Runs unwritten_;
-  // The store is unreachable. It is not asked again, because each call would wait for its time-out.
+  LossReasons why_;
+  // The store is unreachable, or refuses everything. It is not asked again, because each call would
+  // wait for its time-out.
   bool away_ = false;
+  // Somebody keeps a row locked. What was refused before is not tried again, because each try would
+  // wait for its lock.
+  bool locked_ = false;
 };
 
 }  // namespace leasehold::inline v0

@@ -170,9 +170,7 @@ TaskRunPtr TaskBoard::next(const std::stop_token& stop) {
     if (!work_.wait(lock, stop, ready)) return nullptr;
     run = take_next();
     if (run->valid_until.load() > Clock::now()) break;
-    give_up_lease(*run);
-    expired_.push_back(std::exchange(run, nullptr));
-    alarm_at(Clock::now());
+    give_up_unstarted(std::exchange(run, nullptr));
   }
   ++running_;
   run->stage = LeaseStage::held;
@@ -257,6 +255,7 @@ void TaskBoard::wait_for_leases(const std::stop_token& stop) {
 std::vector<TaskRunPtr> TaskBoard::begin_renewal(Clock::time_point granted_before) {
   const ThreadLock lock(mutex_);
   std::vector<TaskRunPtr> due;
+  due.reserve(runs_.size());  // before the first is marked: hand_over() would wait forever
   for (const auto& [_, run] : runs_) {
     if (run->stage == LeaseStage::handed_over || run->stage == LeaseStage::ended) continue;
     if (run->granted > granted_before) continue;
@@ -269,58 +268,85 @@ std::vector<TaskRunPtr> TaskBoard::begin_renewal(Clock::time_point granted_befor
 std::vector<TaskRunPtr> TaskBoard::end_renewal(std::span<const TaskRunPtr> runs,
                                                const LeaseWrites::Renewal* renewal) {
   const ThreadLock lock(mutex_);
-  const auto now = Clock::now();
+  for (const TaskRunPtr& run : runs) run->renewing = false;
+  renewed_.notify_all();
   std::vector<TaskRunPtr> stale;
+  if (renewal == nullptr) return stale;
+  const auto now = Clock::now();
   for (std::size_t i = 0; i < runs.size(); ++i) {
     TaskRun& run = *runs[i];
-    run.renewing = false;
-    if (renewal == nullptr) continue;
     if (renewal->each[i] == WriteResult::accepted) {
       run.granted = now;
       run.valid_until = renewal->valid_until;
-    } else if (renewal->each[i] == WriteResult::stale &&
-               (run.stage == LeaseStage::queued || run.stage == LeaseStage::held)) {
+    } else if (renewal->each[i] == WriteResult::stale && run.stage == LeaseStage::held) {
       stale.push_back(runs[i]);
+    } else if (renewal->each[i] == WriteResult::stale && run.stage == LeaseStage::queued) {
+      unqueue(run);
+      give_up_unstarted(runs[i]);
     }  // else it is tried again, or its outcome was written meanwhile: the settler finds out
   }
-  renewed_.notify_all();
+  changed();
   return stale;
 }
 
 std::vector<TaskRunPtr> TaskBoard::take_outcomes(const std::stop_token& stop) {
   ThreadLock lock(mutex_);
-  const auto any = [this]() LEASEHOLD_REQUIRES(mutex_) {
-    return !unsettled_.empty() || !unsaved_.empty();
-  };
-  if (!outcomes_.wait(lock, stop, any) || unsettled_.empty()) return {};
-  outcomes_.wait_until(lock, stop, to_steady(unsettled_since_ + longest_wait),
-                       [this]() LEASEHOLD_REQUIRES(mutex_) {
-                         return std::ssize(unsettled_) >= most_outcomes || nothing_under_way();
-                       });
-
+  const auto any = [this]() LEASEHOLD_REQUIRES(mutex_) { return has_to_write(Clock::now()); };
+  while (!any()) {
+    const auto wake = sleep_until(next_retry());
+    outcomes_.wait_until(lock, stop, wake, any);
+    if (stop.stop_requested()) return {};
+  }
+  if (!unsettled_.empty()) {
+    outcomes_.wait_until(lock, stop, to_steady(unsettled_since_ + longest_wait),
+                         [this]() LEASEHOLD_REQUIRES(mutex_) {
+                           return std::ssize(unsettled_) >= most_outcomes || nothing_under_way();
+                         });
+  }
   const auto end = unsettled_.begin() + std::min(std::ssize(unsettled_), most_outcomes);
-  std::vector<TaskRunPtr> taken(std::move_iterator(unsettled_.begin()), std::move_iterator(end));
+  const auto due = std::partition_point(
+      put_back_.begin(), put_back_.end(),
+      [now = Clock::now()](const TaskRunPtr& run) { return run->retry_at <= now; });
+  std::vector<TaskRunPtr> taken(unsettled_.begin(), end);
+  taken.insert(taken.end(), put_back_.begin(), due);
   unsettled_.erase(unsettled_.begin(), end);
+  put_back_.erase(put_back_.begin(), due);
   return taken;
+}
+
+bool TaskBoard::has_to_write(Clock::time_point now) const {
+  return !unsettled_.empty() || next_retry() <= now;
+}
+
+/// When the first outcome that was put back, or the first progress, is to be written.
+TaskBoard::Clock::time_point TaskBoard::next_retry() const {
+  auto next = put_back_.empty() ? Clock::time_point::max() : put_back_.front()->retry_at;
+  for (const TaskRunPtr& run : unsaved_) next = std::min(next, run->retry_at);
+  return next;
 }
 
 void TaskBoard::put_back(std::vector<TaskRunPtr> runs) {
   const ThreadLock lock(mutex_);
   for (TaskRunPtr& run : runs) {
-    if (run->stage == LeaseStage::settling) unsettled_.push_back(std::move(run));
+    if (run->stage == LeaseStage::settling) put_back_.push_back(std::move(run));
   }
+  std::stable_sort(put_back_.begin(), put_back_.end(),
+                   [](auto& a, auto& b) { return a->retry_at < b->retry_at; });
 }
 
 std::vector<TaskBoard::Unsaved> TaskBoard::take_unsaved() {
   const ThreadLock lock(mutex_);
+  const auto now = Clock::now();
   std::vector<Unsaved> taken;
   taken.reserve(unsaved_.size());
-  for (const TaskRunPtr& run : std::exchange(unsaved_, {})) {
+  std::erase_if(unsaved_, [&](const TaskRunPtr& run) {
     // Once a task has an outcome, its progress is written with that.
-    if (run->stage != LeaseStage::held || !run->unsaved) continue;
+    if (run->stage != LeaseStage::held || !run->unsaved) return true;
+    if (run->retry_at > now) return false;
     run->saving = true;
     taken.push_back({run, *std::exchange(run->unsaved, std::nullopt)});
-  }
+    return true;
+  });
   return taken;
 }
 
@@ -328,10 +354,10 @@ void TaskBoard::saved(Unsaved unsaved, Saved saved) {
   const ThreadLock lock(mutex_);
   TaskRun& run = *unsaved.run;
   run.saving = false;
+  renewed_.notify_all();
   // The handler may have reported newer progress meanwhile.
   if (saved == Saved::not_yet && !run.unsaved) run.unsaved = std::move(unsaved.progress);
   if (run.unsaved && run.stage == LeaseStage::held) unsaved_.push_back(std::move(unsaved.run));
-  renewed_.notify_all();
 }
 
 void TaskBoard::settled(std::span<const TaskRunPtr> runs) {
@@ -483,6 +509,7 @@ TaskRunPtr TaskBoard::take_next() {
 
 /// Gives back a task that was not started.
 void TaskBoard::give_back(const TaskRunPtr& run) {
+  run->forget_payload();
   settle(run, {.kind = TaskOutcome::Kind::release, .when = GivenBack::unstarted});
 }
 
@@ -495,6 +522,13 @@ void TaskBoard::unqueue(const TaskRun& run) {
   std::erase_if(run.started ? first_ : lanes_[run.lane].queued, is_run);
   --queued_;
   queued_bytes_ -= run.bytes;
+}
+
+/// Nobody has to be told why: ring() reports it.
+void TaskBoard::give_up_unstarted(TaskRunPtr run) {
+  give_up_lease(*run);
+  expired_.push_back(std::move(run));
+  alarm_at(Clock::now());
 }
 
 void TaskBoard::give_up_lease(TaskRun& run) {

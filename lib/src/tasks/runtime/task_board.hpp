@@ -93,23 +93,26 @@ class TaskBoard {
   /// Waits while there is nothing to renew.
   void wait_for_leases(const std::stop_token& stop);
   std::vector<TaskRunPtr> begin_renewal(Clock::time_point granted_before);
-  /// `renewal`: what became of `runs`; null if that is not known. Returns the tasks that lost their
-  /// lease.
+  /// `renewal`: what became of `runs`; null if that is not known. Returns the tasks that have lost
+  /// their lease and are with their handlers.
   std::vector<TaskRunPtr> end_renewal(std::span<const TaskRunPtr> runs,
                                       const LeaseWrites::Renewal* renewal);
 
   // For the thread that writes outcomes.
 
   /// Waits for outcomes: until nothing else is under way, or there are many, or for a few
-  /// milliseconds. Empty once stopped, or if there is only progress to be written.
+  /// milliseconds. The last ones were put back, and their time has come. Empty once stopped, or if
+  /// there is only progress to be written.
   std::vector<TaskRunPtr> take_outcomes(const std::stop_token& stop);
-  /// Those that are settled already are left out.
+  /// Keeps outcomes that could not be written until their `retry_at`. Those that are settled
+  /// already are left out.
   void put_back(std::vector<TaskRunPtr> runs);
   struct Unsaved {
     TaskRunPtr run;
     std::string progress;
   };
-  /// Progress of tasks whose handlers still run. Each is passed to saved() afterwards.
+  /// Progress of tasks whose handlers still run, if its time has come. Each is passed to saved()
+  /// afterwards.
   std::vector<Unsaved> take_unsaved();
   enum class Saved { yes, not_yet };
   void saved(Unsaved unsaved, Saved saved);
@@ -167,9 +170,12 @@ class TaskBoard {
   std::size_t places() const LEASEHOLD_REQUIRES(mutex_);
   static bool at_its_limit(const Lane& lane);
   bool worth_a_lease() const LEASEHOLD_REQUIRES(mutex_);
+  bool has_to_write(Clock::time_point now) const LEASEHOLD_REQUIRES(mutex_);
+  Clock::time_point next_retry() const LEASEHOLD_REQUIRES(mutex_);
   bool nothing_under_way() const LEASEHOLD_REQUIRES(mutex_) { return running_ + queued_ == 0; }
   void settle(const TaskRunPtr& run, TaskOutcome outcome) LEASEHOLD_REQUIRES(mutex_);
   void unqueue(const TaskRun& run) LEASEHOLD_REQUIRES(mutex_);
+  void give_up_unstarted(TaskRunPtr run) LEASEHOLD_REQUIRES(mutex_);
   void give_up_lease(TaskRun& run) LEASEHOLD_REQUIRES(mutex_);
   void forget_if_over(TaskRun& run) LEASEHOLD_REQUIRES(mutex_);
   void changed() LEASEHOLD_REQUIRES(mutex_);
@@ -194,7 +200,8 @@ class TaskBoard {
   std::vector<TaskRunPtr> expired_ LEASEHOLD_GUARDED_BY(mutex_);
   std::vector<TaskRunPtr> unsettled_ LEASEHOLD_GUARDED_BY(mutex_);  // not taken to be written yet
   Clock::time_point unsettled_since_ LEASEHOLD_GUARDED_BY(mutex_);
-  std::vector<TaskRunPtr> unsaved_ LEASEHOLD_GUARDED_BY(mutex_);  // held, with progress to write
+  std::vector<TaskRunPtr> put_back_ LEASEHOLD_GUARDED_BY(mutex_);  // by `retry_at`
+  std::vector<TaskRunPtr> unsaved_ LEASEHOLD_GUARDED_BY(mutex_);   // held, with progress to write
   std::size_t queued_ LEASEHOLD_GUARDED_BY(mutex_) = 0;
   std::size_t queued_bytes_ LEASEHOLD_GUARDED_BY(mutex_) = 0;
   std::size_t running_ LEASEHOLD_GUARDED_BY(mutex_) = 0;   // threads in a handler

@@ -8,6 +8,7 @@
 #include <string>
 
 #include "leasehold/worker.hpp"
+#include "support/backoff.hpp"
 #include "tasks/held_lease.hpp"
 #include "tasks/task_store.hpp"
 
@@ -50,6 +51,12 @@ struct TaskRun : HeldLease {
     if (reason.compare_exchange_strong(expected, why)) stop.request_stop();
   }
 
+  /// After the store has refused to write this task, alone or with others.
+  void put_off(bool alone) {
+    settles_alone = alone;
+    retry_at = Clock::now() + again.next();
+  }
+
   /// Frees what only the handler needs, once it has returned: the outcome may have to wait.
   void forget_payload() noexcept {
     std::string{}.swap(task.payload);
@@ -82,7 +89,11 @@ struct TaskRun : HeldLease {
   std::optional<Clock::time_point> deadline;  // of the handler
   std::chrono::microseconds run_time{0};      // 0 for a handler that returned too late
   TaskOutcome outcome;
-  bool settles_alone = false;  // it was refused by itself, and must not keep the others again
+
+  // Belong to the settler while it has the task, and to the board otherwise.
+  bool settles_alone = false;    // it was refused by itself, and must not hold up the others again
+  Clock::time_point retry_at{};  // what could not be written is not tried again before
+  Backoff again{std::chrono::milliseconds{250}, std::chrono::milliseconds{10'000}};
 };
 
 using TaskRunPtr = std::shared_ptr<TaskRun>;

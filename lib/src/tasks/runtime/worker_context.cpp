@@ -7,8 +7,11 @@
 
 namespace leasehold::inline v0 {
 
-void WorkerContext::lose(TaskRun& run, TaskStore& store, const char* during) const {
-  if (board.lose(run)) tell_of_loss(run, why_stale(store, run.task.key.id), during);
+void WorkerContext::lose(TaskRun& run, LossReasons& why, const char* during) const {
+  // First the look-up: if it takes longer than the handler may trust its lease, the board loses the
+  // task, and the handler is told then.
+  const StopReason reason = why.look_up(run.task.key.id);
+  if (board.lose(run)) tell_of_loss(run, reason, during);
 }
 
 void WorkerContext::tell_of_loss(TaskRun& run, StopReason reason, const char* during) const {
@@ -27,11 +30,13 @@ void WorkerContext::count_stale_write(const TaskRun& run) const {
   telemetry.record(TaskEventType::stale_write, run);
 }
 
-StopReason WorkerContext::why_stale(TaskStore& store, TaskId id) {
+StopReason LossReasons::look_up(TaskId id) {
+  if (failed_) return StopReason::lease_lost;
   try {
-    const auto stored = store.get(id);
+    const auto stored = store_->get(id);
     if (stored && stored->record.state == TaskState::cancelled) return StopReason::cancelled;
   } catch (const std::exception&) {  // then the reason remains open
+    failed_ = true;
   }
   return StopReason::lease_lost;
 }

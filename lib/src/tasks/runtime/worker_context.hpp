@@ -11,6 +11,19 @@
 
 namespace leasehold::inline v0 {
 
+/// Why writes of leases' holders were refused, as far as the store can tell. After a look-up that
+/// failed it makes no more: each could wait for its own time-out.
+class LossReasons {
+ public:
+  explicit LossReasons(TaskStore& store) : store_(&store) {}
+
+  StopReason look_up(TaskId id);
+
+ private:
+  TaskStore* store_;
+  bool failed_ = false;
+};
+
 /// What the threads of a worker share.
 struct WorkerContext {
   QueueCore& core;
@@ -21,16 +34,13 @@ struct WorkerContext {
   StoreOutage& outage;
 
   /// Gives up a task whose write was refused because its lease is gone. Its handler is told, with
-  /// the reason if `store` knows it.
-  void lose(TaskRun& run, TaskStore& store, const char* during) const;
+  /// the reason if the store knows it.
+  void lose(TaskRun& run, LossReasons& why, const char* during) const;
   /// The same for a task that the board has given up already.
   void tell_of_loss(TaskRun& run, StopReason reason, const char* during) const;
 
   /// Counts a write that was refused because the lease was gone.
   void count_stale_write(const TaskRun& run) const;
-
-  /// Why the write of a lease's holder was refused, as far as `store` can tell.
-  static StopReason why_stale(TaskStore& store, TaskId id);
 };
 
 }  // namespace leasehold::inline v0

@@ -20,6 +20,11 @@ using std::chrono::milliseconds;
 
 // How long a stop waits for outcomes to be written after the last handler has returned.
 constexpr milliseconds longest_settling{5'000};
+// And after the last lease call.
+constexpr milliseconds shortest_settling{1'000};
+
+// After that a task is tried again if there was no memory for its error.
+constexpr milliseconds without_memory{1'000};
 
 /// The time since it was due, by our own clock.
 microseconds waited(const LeasedTask& task) {
@@ -72,8 +77,9 @@ void WorkerRun::run(const std::stop_token& stop, const std::stop_token& now) {
   for (const TaskBoard::Alarm& told : board_.call_off()) told.run->tell(told.reason);
   watch(ever, [](const Load& load) { return load.running == 0; });
   const auto give_up_at = Clock::now() + longest_settling;
-  leasing.join();  // the tasks that it has just leased are given back
-  watch(give_up_at, [](const Load& load) { return load.settling == 0; });
+  leasing.join();  // the tasks that it has just leased are given back, however long that took
+  watch(std::max(give_up_at, Clock::now() + shortest_settling),
+        [](const Load& load) { return load.settling == 0; });
   if (const auto left = board_.load().settling; left > 0) {
     log_warn(*context_.core.logger,
              "worker stopped with outcomes not written, their leases will expire",
@@ -126,6 +132,15 @@ void WorkerRun::handle(const std::stop_token& stop) {
 }
 
 TaskOutcome WorkerRun::call_handler(const TaskRunPtr& run) {
+  try {
+    return outcome_of_handler(run);
+  } catch (const std::bad_alloc&) {  // while the error was copied
+    // A text so short that it needs no memory.
+    return {.kind = TaskOutcome::Kind::fail, .text = "out of memory", .delay = without_memory};
+  }
+}
+
+TaskOutcome WorkerRun::outcome_of_handler(const TaskRunPtr& run) {
   Task task(*this, run);
   try {
     run->kind.handler(task);
@@ -201,7 +216,8 @@ LeaseWrite WorkerRun::progress(const TaskRunPtr& run, std::string_view json) {
       run->task.progress = json;
       return write;
     }
-    context_.lose(*run, *context_.core.store, "progress");
+    LossReasons why(*context_.core.store);
+    context_.lose(*run, why, "progress");
   }
   context_.count_stale_write(*run);
   return LeaseWrite::stale;
@@ -230,7 +246,8 @@ void WorkerRun::complete_in(const CallersTransaction& transaction, const TaskRun
                                                   run->kind.keep) == LeaseWrite::accepted) {
     return;
   }
-  context_.lose(*run, store, "complete_in");
+  LossReasons why(store);
+  context_.lose(*run, why, "complete_in");
   context_.count_stale_write(*run);
   throw lease_lost(run->task.key, context_.name);
 }

@@ -45,6 +45,7 @@ class WorkerRun {
 
   void handle(const std::stop_token& stop);
   TaskOutcome call_handler(const TaskRunPtr& run);
+  TaskOutcome outcome_of_handler(const TaskRunPtr& run);
   TaskOutcome failure(const TaskRun& run, std::string_view error) const;
   TaskOutcome after_outage(const TaskRun& run, std::string_view error) const;
   LeaseWrite write_progress(const TaskRunPtr& run, std::string_view json);
