@@ -76,7 +76,7 @@ class PostgresTaskStore : public TaskStore {
   const TaskQueueOptions options_;
   ConnectionPool pool_;
   const Statements statements_;
-  const std::chrono::milliseconds patience_;  // with a row that somebody has locked
+  const std::chrono::milliseconds patience_;    // with a row that somebody has locked
   const std::optional<NewsChannels> channels_;  // none: nobody is notified of new tasks
   Leasing leasing_;
   SmallCalls small_calls_;
