@@ -34,9 +34,9 @@ std::string parse_schema(const std::string& text) {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_';
   };
   const bool valid =
-      !text.empty() && text.size() <= 58 && is_letter(text.front()) &&
+      !text.empty() && text.size() <= 63 && is_letter(text.front()) &&
       std::ranges::all_of(text, [&](char c) { return is_letter(c) || (c >= '0' && c <= '9'); });
-  if (!valid) refuse(text, "a letter or _, then letters, digits or _, 58 in all at most");
+  if (!valid) refuse(text, "a letter or _, then letters, digits or _, 63 in all at most");
   return text;
 }
 

@@ -137,7 +137,7 @@ class UnrulyStore : public TaskStore {
  public:
   explicit UnrulyStore(UnrulyServer& server) : server_(server) {}
 
-  /// Hears of one task in each millisecond, and never of many.
+  /// Hears of one task in each millisecond, and takes no time to rest.
   struct Listener : TaskListener {
     explicit Listener(UnrulyServer& announcing) : server(announcing) {}
     News wait(const std::stop_token& stop) override {
@@ -145,10 +145,8 @@ class UnrulyStore : public TaskStore {
       sleep_for(1ms, stop);
       return {{{"t", 1}}};
     }
-    std::optional<News> wait_for_many(std::chrono::milliseconds longest,
-                                      const std::stop_token&) override {
-      server.execute({"wait for many", {}, std::to_string(longest.count())});
-      return std::nullopt;
+    void rest(std::chrono::milliseconds time, const std::stop_token&) override {
+      server.execute({"rest", {}, std::to_string(time.count())});
     }
     UnrulyServer& server;
   };
@@ -845,14 +843,14 @@ TEST_F(UnrulyStoreTest, AWorkerWhoseLooksAreRareListensToTheNextTaskAllTheSame) 
   server.announces = true;
   server.fleet = 1'000;
   start_worker([](Task&) {});  // there are no tasks: it looks more and more rarely
-  const auto times = [&] { return server.calls("wait for many").size(); };
+  const auto times = [&] { return server.calls("rest").size(); };
   ASSERT_TRUE(eventually([&] { return times() >= 3; }, 60s));
-  for (const auto& call : server.calls("wait for many")) EXPECT_GT(std::stoi(call.text), 0);
+  for (const auto& call : server.calls("rest")) EXPECT_GT(std::stoi(call.text), 0);
   server.announces = false;
   std::string previous;
-  std::istringstream history{server.history({"wait", "wait for many"})};
+  std::istringstream history{server.history({"wait", "rest"})};
   for (std::string call; std::getline(history, call, ';'); previous = call) {
-    if (call.starts_with("wait for many")) {
+    if (call.starts_with("rest")) {
       EXPECT_EQ(previous, "wait");
     }
   }

@@ -41,12 +41,13 @@ struct PostgresOptions {
   /// Default: wait.
   LeaseCommit lease_commit = LeaseCommit::wait;
 
-  /// A connection that was not used for this long is closed, 1 ms to 24 h. A process that had much
-  /// to do then keeps only as many as it needs. Default 1 min.
+  /// The last connection is closed when it was not used for this long, 1 ms to 24 h. The others are
+  /// closed after 2 s, so that a process that had much to do keeps only as many as it needs.
+  /// Default 1 min.
   std::chrono::milliseconds idle_timeout{60'000};
 
   /// The schema that contains the tables: a letter or _, followed by letters, digits or _, at most
-  /// 58 characters. Default "leasehold".
+  /// 63 characters. Default "leasehold".
   std::string schema = "leasehold";
 };
 

@@ -55,9 +55,9 @@ class Retention {
 };
 
 /// Whether enqueue() notifies waiting workers. In PostgreSQL this is one NOTIFY per call, on the
-/// channel named like the schema, or, for 10 tasks or more, with `_many` after that. Nobody is
-/// notified of tasks that are not due yet. Commits that notify wait for each other on a lock of the
-/// whole server, which becomes noticeable at a few thousand single enqueues per second.
+/// channel named like the schema, unless no task is due yet. Commits that notify wait for each
+/// other on a lock of the whole server, which becomes noticeable at a few thousand single enqueues
+/// per second.
 enum class Notify {
   on,
   off,  ///< workers find new tasks by polling only

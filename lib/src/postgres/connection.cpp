@@ -5,7 +5,6 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <cerrno>
 #include <system_error>
 
@@ -43,7 +42,7 @@ Connection::Connection(const PostgresUri& uri, std::size_t first_host)
 }
 
 Connection::~Connection() {
-  receivers_.clear();
+  receiver_.reset();
   silence_.reset();
   connection_.reset();
   if (socket_ >= 0) ::close(socket_);
@@ -133,37 +132,26 @@ pqxx::result Connection::run(const Statement& statement, const Params& params) {
 
 void Connection::listen(const std::string& channel) {
   try {
-    receivers_[channel] =
-        std::make_unique<Receiver>(*connection_, channel, heard_);  // sends LISTEN
+    receiver_ = std::make_unique<Receiver>(*connection_, channel);  // sends LISTEN
   } catch (const std::exception& error) {
     raise(error);
   }
 }
 
-void Connection::unlisten(const std::string& channel) {
-  receivers_.erase(channel);  // sends UNLISTEN
+void Connection::unlisten() {
+  receiver_.reset();  // sends UNLISTEN
   if (!usable()) throw Unavailable(where_ + ": the listening connection was lost");
 }
 
-std::vector<std::string> Connection::wait_for_notifications(
-    std::optional<std::chrono::milliseconds> longest) {
-  using Clock = std::chrono::steady_clock;
-  const auto until = longest ? Clock::now() + *longest : Clock::time_point::max();
+std::vector<std::string> Connection::wait_for_notifications() {
   try {
-    // LISTEN can bring notifications too: then there is something in heard_ already.
-    for (connection_->get_notifs(); heard_.empty(); connection_->get_notifs()) {
+    // LISTEN can bring notifications too.
+    for (connection_->get_notifs(); receiver_->heard.empty(); connection_->get_notifs()) {
       if (!connection_->is_open()) throw pqxx::broken_connection();
-      int timeout = -1;
-      if (longest) {
-        const auto left =
-            std::chrono::ceil<std::chrono::milliseconds>(until - Clock::now()).count();
-        if (left <= 0) break;
-        timeout = int(std::min<std::int64_t>(left, 60'000));
-      }
       pollfd line{socket_, POLLIN | POLLRDHUP, 0};
-      ::poll(&line, 1, timeout);
+      ::poll(&line, 1, -1);
     }
-    return std::exchange(heard_, {});
+    return std::exchange(receiver_->heard, {});
   } catch (const std::exception& error) {
     broken_ = true;
     throw Unavailable(where_ + ": the listening connection was lost (" + error.what() + ")");

@@ -3,7 +3,6 @@
 #include <atomic>
 #include <chrono>
 #include <functional>
-#include <map>
 #include <memory>
 #include <optional>
 #include <pqxx/pqxx>
@@ -44,12 +43,11 @@ class Connection {
   void listen(const std::string& channel);
 
   /// Ends listen(). Throws Unavailable when the connection is lost.
-  void unlisten(const std::string& channel);
+  void unlisten();
 
-  /// After listen(), waits for notifications, at most for `longest`, or for interrupt(). Returns
-  /// their payloads. Throws Unavailable when the connection is lost.
-  std::vector<std::string> wait_for_notifications(
-      std::optional<std::chrono::milliseconds> longest = std::nullopt);
+  /// After listen(), waits for notifications or for interrupt(). Returns their payloads. Throws
+  /// Unavailable when the connection is lost.
+  std::vector<std::string> wait_for_notifications();
 
   /// False once the connection is lost or its state is not known.
   bool usable() const { return !broken_ && connection_->is_open(); }
@@ -77,15 +75,11 @@ class Connection {
   /// Collects the payloads of notifications. libpqxx calls it from get_notifs().
   class Receiver : public pqxx::notification_receiver {
    public:
-    Receiver(PqxxConnection& connection, const std::string& channel,
-             std::vector<std::string>& heard)
-        : notification_receiver(connection, channel), heard_(heard) {}
+    using notification_receiver::notification_receiver;
     void operator()(const std::string& payload, int /*backend*/) override {
-      heard_.push_back(payload);
+      heard.push_back(payload);
     }
-
-   private:
-    std::vector<std::string>& heard_;
+    std::vector<std::string> heard;
   };
 
   bool hung_up() const noexcept;
@@ -97,8 +91,7 @@ class Connection {
   std::optional<CancelRequest> cancel_request_;
   std::unique_ptr<PqxxConnection> connection_;
   std::unique_ptr<pqxx::quiet_errorhandler> silence_;  // a library does not print
-  std::vector<std::string> heard_;
-  std::map<std::string, std::unique_ptr<Receiver>> receivers_;  // by channel
+  std::unique_ptr<Receiver> receiver_;
   bool broken_ = false;
   bool siblings_suspect_ = false;
   std::atomic<bool> cancelled_{false};

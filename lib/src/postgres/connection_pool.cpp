@@ -17,6 +17,9 @@ constexpr milliseconds longest_reconnect_pause{2'000};
 constexpr milliseconds shortest_grace{100};
 constexpr milliseconds longest_grace{1'000};
 
+// How long a connection stays idle beside others.
+constexpr milliseconds longest_surplus{2'000};
+
 // How often a statement is run in all if it meets deadlocks or serialization failures.
 constexpr int most_tries = 6;
 
@@ -139,7 +142,15 @@ void ConnectionPool::close_idle(std::size_t host) noexcept {
 
 void ConnectionPool::close_unused() noexcept {
   const auto now = Clock::now();
-  close_if([&](const Idle& idle) { return now >= idle.since + options_.idle_timeout; });
+  close_if([&](const Idle&) LEASEHOLD_REQUIRES(mutex_) { return now >= first_close(); });
+}
+
+/// When the connection that was idle for longest is closed. Several are idle only if there was more
+/// to do at once for a moment.
+ConnectionPool::Clock::time_point ConnectionPool::first_close() const {
+  const auto most =
+      idle_.size() > 1 ? std::min(longest_surplus, options_.idle_timeout) : options_.idle_timeout;
+  return idle_.front().since + most;
 }
 
 /// A connection counts as taken until it is closed, so that the server never sees more of them than
@@ -222,7 +233,7 @@ void ConnectionPool::wait_for_work(ThreadLock& lock, const std::stop_token& stop
   if (idle_.empty()) {
     wake_watchdog_.wait(lock, stop, has_work);
   } else {
-    wake_watchdog_.wait_until(lock, stop, idle_.front().since + options_.idle_timeout, has_work);
+    wake_watchdog_.wait_until(lock, stop, first_close(), has_work);
   }
   watchdog_sleeps_ = false;
 }

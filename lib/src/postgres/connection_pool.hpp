@@ -55,6 +55,7 @@ class ConnectionPool {
   void give_back(std::unique_ptr<Connection> connection) noexcept;
   void close_idle(std::size_t host) noexcept;
   void close_unused() noexcept;
+  Clock::time_point first_close() const LEASEHOLD_REQUIRES(mutex_);
   template <typename Condition>
   void close_if(Condition&& condition) noexcept;
   std::unique_ptr<Connection> connect();

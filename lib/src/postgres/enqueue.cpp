@@ -53,7 +53,7 @@ Params PostgresTaskStore::enqueue_params(std::span<const NewTask> tasks) const {
       keys.add(task.unique_key);
     }
   }
-  const auto notification = channels_ ? notification_of(tasks, *channels_) : std::nullopt;
+  const auto notification = channel_ ? notification_of(tasks) : std::nullopt;
   Params params;
   params.add(std::move(types))
       .add(std::move(payloads))
@@ -62,8 +62,8 @@ Params PostgresTaskStore::enqueue_params(std::span<const NewTask> tasks) const {
       .add(std::move(delays))
       .add(std::move(max_attempts))
       .add(std::move(keys))
-      .add(notification ? std::optional(notification->channel) : std::nullopt)
-      .add(notification ? notification->text : std::string{});
+      .add(notification ? channel_ : std::nullopt)
+      .add(notification.value_or(""));
   return params;
 }
 

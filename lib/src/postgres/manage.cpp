@@ -41,7 +41,7 @@ CancelOutcome PostgresTaskStore::cancel(TaskId id) {
 
 RetryOutcome PostgresTaskStore::retry(TaskId id) {
   Params params;
-  params.add(id.value).add(channels_ ? std::optional(channels_->few) : std::nullopt);
+  params.add(id.value).add(channel_);
   try {
     const auto reply = pool_.run(statements_.retry, params);
     if (reply[0][0].as<bool>()) return RetryOutcome::requeued;

@@ -4,7 +4,6 @@
 #include <charconv>
 #include <chrono>
 #include <map>
-#include <utility>
 
 namespace leasehold::inline v0::postgres {
 namespace {
@@ -12,30 +11,23 @@ namespace {
 // PostgreSQL allows 8,000 bytes.
 constexpr std::size_t longest_notification = 7'000;
 
-constexpr std::size_t many_tasks = 10;
-
 }  // namespace
 
-NewsChannels news_channels(const std::string& schema) { return {schema, schema + "_many"}; }
-
-std::optional<Notification> notification_of(std::span<const NewTask> tasks,
-                                            const NewsChannels& channels) {
+std::optional<std::string> notification_of(std::span<const NewTask> tasks) {
   const auto now = std::chrono::system_clock::now();
   std::map<std::string_view, std::size_t> added;
-  std::size_t all = 0;
   for (const NewTask& task : tasks) {
     if (task.run_at.value_or(now) + task.delay > now) continue;
     ++added[task.type];
-    ++all;
   }
-  if (all == 0) return std::nullopt;
+  if (added.empty()) return std::nullopt;
   std::string text;
   for (const auto& [type, number] : added) {
     if (!text.empty()) text += '\n';
     text.append(type).append("\t").append(std::to_string(number));
   }
   if (text.size() > longest_notification) text.clear();
-  return Notification{all < many_tasks ? channels.few : channels.many, std::move(text)};
+  return text;
 }
 
 News read_notification(std::string_view text) {

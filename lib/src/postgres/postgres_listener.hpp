@@ -1,14 +1,15 @@
 #pragma once
 
 #include <chrono>
-#include <optional>
 #include <stop_token>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "leasehold/errors.hpp"
 #include "postgres/connection.hpp"
 #include "postgres/notifications.hpp"
+#include "support/sleep.hpp"
 #include "tasks/task_store.hpp"
 
 namespace leasehold::inline v0::postgres {
@@ -16,30 +17,24 @@ namespace leasehold::inline v0::postgres {
 /// Receives NOTIFY on a connection of its own.
 class PostgresListener : public TaskListener {
  public:
-  /// Connects. Throws Unavailable or ServerRefused.
-  PostgresListener(const PostgresUri& uri, const std::string& schema)
-      : connection_(uri), channels_(news_channels(schema)) {}
+  /// Connects. Throws Unavailable or ServerRefused. The channel is named like the schema.
+  PostgresListener(const PostgresUri& uri, std::string schema)
+      : connection_(uri), channel_(std::move(schema)) {}
 
   News wait(const std::stop_token& stop) override {
-    const bool is_first = !hears_many_;
     std::vector<std::string> heard;
     unless_stopped(stop, [&] {
-      if (!std::exchange(hears_many_, true)) connection_.listen(channels_.many);
-      if (!std::exchange(hears_few_, true)) connection_.listen(channels_.few);
-      if (!is_first) heard = connection_.wait_for_notifications();
+      if (!std::exchange(listens_, true)) connection_.listen(channel_);
+      if (std::exchange(works_, true)) heard = connection_.wait_for_notifications();
     });
     return all_news(heard);
   }
 
-  std::optional<News> wait_for_many(std::chrono::milliseconds longest,
-                                    const std::stop_token& stop) override {
-    std::vector<std::string> heard;
+  void rest(std::chrono::milliseconds time, const std::stop_token& stop) override {
     unless_stopped(stop, [&] {
-      if (std::exchange(hears_few_, false)) connection_.unlisten(channels_.few);
-      heard = connection_.wait_for_notifications(longest);
+      if (std::exchange(listens_, false)) connection_.unlisten();
+      sleep_for(time, stop);
     });
-    if (heard.empty()) return std::nullopt;
-    return all_news(heard);
   }
 
  private:
@@ -55,9 +50,9 @@ class PostgresListener : public TaskListener {
   }
 
   Connection connection_;
-  const NewsChannels channels_;
-  bool hears_few_ = false;
-  bool hears_many_ = false;
+  const std::string channel_;
+  bool listens_ = false;
+  bool works_ = false;  // wait() has returned once
 };
 
 }  // namespace leasehold::inline v0::postgres

@@ -14,8 +14,8 @@ PostgresTaskStore::PostgresTaskStore(PostgresUri uri, const TaskQueueOptions& op
       pool_(uri_, options.postgres),
       statements_(options.postgres.schema),
       patience_(lock_patience(options.postgres.command_timeout)),
-      channels_(options.notify == Notify::on ? std::optional(news_channels(options.postgres.schema))
-                                             : std::nullopt),
+      channel_(options.notify == Notify::on ? std::optional(options.postgres.schema)
+                                            : std::nullopt),
       leasing_(pool_, statements_, options_.postgres),
       small_calls_(pool_, leasing_, statements_, options.postgres) {}
 

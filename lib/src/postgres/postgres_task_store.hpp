@@ -9,7 +9,6 @@
 
 #include "postgres/connection_pool.hpp"
 #include "postgres/leasing.hpp"
-#include "postgres/notifications.hpp"
 #include "postgres/small_calls.hpp"
 #include "postgres/statements.hpp"
 #include "tasks/task_store.hpp"
@@ -76,8 +75,8 @@ class PostgresTaskStore : public TaskStore {
   const TaskQueueOptions options_;
   ConnectionPool pool_;
   const Statements statements_;
-  const std::chrono::milliseconds patience_;    // with a row that somebody has locked
-  const std::optional<NewsChannels> channels_;  // none: nobody is notified of new tasks
+  const std::chrono::milliseconds patience_;  // with a row that somebody has locked
+  const std::optional<std::string> channel_;  // to notify of new tasks
   Leasing leasing_;
   SmallCalls small_calls_;
 };

@@ -11,7 +11,6 @@
 #include <utility>
 
 #include "leasehold/errors.hpp"
-#include "postgres/notifications.hpp"
 #include "support/quote.hpp"
 #include "support/ranges.hpp"
 
@@ -183,14 +182,13 @@ void check_schema(std::string_view schema) {
   const auto is_letter = [](char c) {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_';
   };
-  const bool valid = !schema.empty() && schema.size() <= longest_schema &&
-                     is_letter(schema.front()) &&
+  const bool valid = !schema.empty() && schema.size() <= 63 && is_letter(schema.front()) &&
                      std::all_of(schema.begin(), schema.end(),
                                  [&](char c) { return is_letter(c) || (c >= '0' && c <= '9'); });
   if (!valid) {
-    throw InvalidArgument("schema must be a letter or _, followed by at most " +
-                          std::to_string(longest_schema - 1) + " letters, digits or _, got " +
-                          in_quotes(schema));
+    throw InvalidArgument(
+        "schema must be a letter or _, followed by at most 62 letters, digits or _, got " +
+        in_quotes(schema));
   }
 }
 

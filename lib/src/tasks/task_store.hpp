@@ -136,11 +136,9 @@ class TaskListener {
   /// Waits until tasks were added or `stop` is requested. The first call returns as soon as the
   /// listener works. Throws Unavailable once it no longer does.
   virtual News wait(const std::stop_token& stop) = 0;
-  /// The same for `longest` at most, but the listener may hear only of tasks that were added by the
-  /// many: each worker that hears of a single task costs the store something. Nothing if it heard
-  /// of none.
-  virtual std::optional<News> wait_for_many(std::chrono::milliseconds longest,
-                                            const std::stop_token& stop) = 0;
+  /// Hears nothing for a while, because each worker that hears of a task costs the store something.
+  /// Returns at once if it costs nothing. Throws what wait() throws.
+  virtual void rest(std::chrono::milliseconds time, const std::stop_token& stop) = 0;
 };
 
 /// Where tasks are kept. Thread-safe. Arguments have been checked, and types occur once.

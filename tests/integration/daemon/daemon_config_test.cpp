@@ -220,7 +220,7 @@ TEST_F(DaemonConfigTest, WhatIsWrongWithAQueueIsSaidWithItsName) {
   EXPECT_TRUE(contains(refusal({}), "no database")) << "nothing is guessed";
   std::string text = refusal({"--database", db, "--queue", "mail schema=a-b"});
   EXPECT_TRUE(contains(text,
-                       "--queue: schema must be a letter or _, then letters, digits or _, 58 in "
+                       "--queue: schema must be a letter or _, then letters, digits or _, 63 in "
                        "all at most, got \"a-b\""))
       << text;
   text = refusal({"--database", "mysql://x/y"});

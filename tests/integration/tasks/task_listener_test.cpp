@@ -6,7 +6,6 @@
 #include <leasehold/tasks.hpp>
 #include <map>
 #include <memory>
-#include <optional>
 #include <stop_token>
 #include <string>
 #include <thread>
@@ -34,10 +33,6 @@ class TaskListenerTest : public PostgresTaskTest {
     queue.enqueue(std::vector<NewTask>(number, {.type = type}));
   }
   Added hear() { return listener->wait(in_time.get_token()).added; }
-  std::optional<News> hear_of_many(std::chrono::milliseconds longest = 1h) {
-    return listener->wait_for_many(longest, in_time.get_token());
-  }
-
   TaskQueue queue{uri()};
   const std::unique_ptr<TaskStore> store = postgres::open_task_store(uri(), {});
   const std::unique_ptr<TaskListener> listener = store->listen();
@@ -80,40 +75,44 @@ TEST_F(TaskListenerTest, ATaskThatIsRetriedIsAnnounced) {
   EXPECT_EQ(hear(), (Added{{"a", 1}}));
 }
 
-TEST_F(TaskListenerTest, WhoWaitsForManyDoesNotHearOfAFew) {
-  EXPECT_EQ(hear_of_many(1ms), std::nullopt);
-  enqueue("unheard", 9);
-  enqueue("a", 10);
-  const auto heard = hear_of_many();
-  ASSERT_TRUE(heard);
-  EXPECT_EQ(heard->added, (Added{{"a", 10}}));
+TEST_F(TaskListenerTest, WhatIsAnnouncedWhileItRestsIsNotHeard) {
+  std::stop_source enough;
+  std::jthread resting{[&] { listener->rest(1h, enough.get_token()); }};
+  const std::string silent =
+      "SELECT count(*) FROM pg_stat_activity WHERE query LIKE 'UNLISTEN %' AND datname = "
+      "current_database()";
+  ASSERT_TRUE(eventually([&] { return sql(silent) == "1"; }));
   enqueue("unheard", 1);
-  EXPECT_EQ(hear_of_many(1ms), std::nullopt);
+  EXPECT_EQ(sql(silent), "1") << "it has not listened again";
+  enough.request_stop();
+}
 
-  std::future<Added> all = std::async(std::launch::async, [this] { return hear(); });
-  EXPECT_TRUE(eventually([&] {  // listens again
+TEST_F(TaskListenerTest, AfterARestItListensAgain) {
+  listener->rest(1ms, in_time.get_token());
+  std::future<Added> heard = std::async(std::launch::async, [this] { return hear(); });
+  EXPECT_TRUE(eventually([&] {
     enqueue("b", 1);
-    return all.wait_for(0s) == std::future_status::ready;
+    return heard.wait_for(0s) == std::future_status::ready;
   }));
-  EXPECT_EQ(all.get(), (Added{{"b", 1}}));
+  EXPECT_EQ(heard.get(), (Added{{"b", 1}}));
 }
 
 TEST_F(TaskListenerTest, AStopEndsBothWaits) {
   std::jthread stopping{[this] { in_time.request_stop(); }};
   hear();
-  EXPECT_EQ(hear_of_many(), std::nullopt);
+  listener->rest(1h, in_time.get_token());
 }
 
-TEST_F(TaskListenerTest, AConnectionThatIsLostIsNoticedInBothWaits) {
-  for (const bool many : {false, true}) {
+TEST_F(TaskListenerTest, AConnectionThatIsLostIsNoticedBothWays) {
+  for (const bool rests : {false, true}) {
     const auto own = store->listen();
     own->wait({});
     const std::string listening =
         " FROM pg_stat_activity WHERE query LIKE 'LISTEN %' AND datname = current_database()";
     sql("SELECT pg_terminate_backend(pid)" + listening);
     ASSERT_TRUE(eventually([&] { return sql("SELECT count(*)" + listening) == "0"; }));
-    if (many) {
-      EXPECT_THROW(own->wait_for_many(1h, in_time.get_token()), Unavailable);
+    if (rests) {
+      EXPECT_THROW(own->rest(1h, in_time.get_token()), Unavailable);
     } else {
       EXPECT_THROW(own->wait(in_time.get_token()), Unavailable);
     }

@@ -1,9 +1,7 @@
 #pragma once
 
-#include <algorithm>
 #include <chrono>
 #include <memory>
-#include <optional>
 #include <stop_token>
 #include <utility>
 
@@ -29,31 +27,19 @@ class SqliteTaskListener : public TaskListener {
                  activity_) {}
 
   News wait(const std::stop_token& stop) override {
-    wait_until(std::chrono::steady_clock::time_point::max(), stop);
+    ThreadLock lock(mutex_);
+    while (!notified_ && !stop.stop_requested()) {
+      activity_->keep_awake();  // otherwise the watcher would look only once a second
+      changed_.wait_for(lock, stop, std::chrono::seconds{10},
+                        [this]() LEASEHOLD_REQUIRES(mutex_) { return notified_; });
+    }
+    notified_ = false;
     return {};
   }
 
-  /// Hears everything: listening costs nobody else anything.
-  std::optional<News> wait_for_many(std::chrono::milliseconds longest,
-                                    const std::stop_token& stop) override {
-    if (!wait_until(std::chrono::steady_clock::now() + longest, stop)) return std::nullopt;
-    return News{};
-  }
+  void rest(std::chrono::milliseconds /*time*/, const std::stop_token& /*stop*/) override {}
 
  private:
-  /// Returns whether there was something.
-  bool wait_until(std::chrono::steady_clock::time_point end, const std::stop_token& stop) {
-    ThreadLock lock(mutex_);
-    for (auto now = std::chrono::steady_clock::now();
-         !notified_ && !stop.stop_requested() && now < end;
-         now = std::chrono::steady_clock::now()) {
-      activity_->keep_awake();  // otherwise the watcher would look only once a second
-      changed_.wait_until(lock, stop, std::min(end, now + std::chrono::seconds{10}),
-                          [this]() LEASEHOLD_REQUIRES(mutex_) { return notified_; });
-    }
-    return std::exchange(notified_, false);
-  }
-
   void notify() {
     const ThreadLock lock(mutex_);
     notified_ = true;

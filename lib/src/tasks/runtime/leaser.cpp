@@ -37,7 +37,7 @@ void Leaser::run(const std::stop_token& stop) {
       pace_.looked(reason,
                    found == Found::nothing ? LookPace::Found::nothing : LookPace::Found::something,
                    LookPace::Clock::now());
-      muted_time_ = pace_.muted_time();
+      time_to_rest_ = pace_.time_to_rest();
       reason = LookPace::Reason::pause;
       if (recovered || found == Found::all_it_asked_for) continue;
       pause = pace_.pause();

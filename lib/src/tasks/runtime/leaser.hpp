@@ -19,9 +19,8 @@ class Leaser {
   /// Whether new tasks are announced. May be called from any thread.
   void set_listening(bool listening) noexcept { listening_ = listening; }
 
-  /// How long this worker had better hear only of many tasks at once; 0 if it should hear
-  /// everything.
-  std::chrono::milliseconds muted_time() const noexcept { return muted_time_; }
+  /// How long this worker, after an announcement, need not hear of others; 0 if it should.
+  std::chrono::milliseconds time_to_rest() const noexcept { return time_to_rest_; }
 
   enum class Found { nothing, some, all_it_asked_for };
   /// Looks for tasks once: one statement for the types without a limit, and one for those with a
@@ -35,7 +34,7 @@ class Leaser {
   const WorkerContext& context_;
   const std::span<const TaskKind> kinds_;
   std::atomic<bool> listening_{false};
-  std::atomic<std::chrono::milliseconds> muted_time_{};
+  std::atomic<std::chrono::milliseconds> time_to_rest_{};
   LookPace pace_;
   Backoff trouble_;
   bool limited_first_ = false;

@@ -63,12 +63,13 @@ class LookPace {
     pause_ = std::max(pause_, poll_min_ / 2);
   }
 
-  /// For how long, after an announcement, the worker need not hear of those that concern a few
-  /// tasks; 0 if it should. Each announcement costs the server a wake-up of every process that
-  /// listens, and a worker that looks only once in a while will not look sooner because of it.
-  milliseconds muted_time() const {
+  /// For how long, after an announcement, the worker need not hear of others; 0 if it should. Each
+  /// announcement costs the server a wake-up of every process that listens, and a worker that looks
+  /// only once in a while will hardly look sooner because of it. A short time, so that after it the
+  /// worker hears of a burst.
+  milliseconds time_to_rest() const {
     if (pace_ <= rare) return milliseconds{0};
-    return std::chrono::duration_cast<milliseconds>(share_of_all() * (1.0 - random_share() / 2));
+    return std::chrono::duration_cast<milliseconds>(longest_rest * (1.0 - random_share() / 2));
   }
 
   /// How long to wait for announcements before looking anyway. Shortened by a random share of up to
@@ -84,6 +85,7 @@ class LookPace {
   static constexpr Time quiet{1};   // how far apart looks are if nothing was announced lately
   static constexpr Time least{1};
   static constexpr Time rare{1'000};
+  static constexpr Time longest_rest{5'000};
 
   double others() const { return static_cast<double>(fleet_ - 1); }
   Time share_of_all() const { return share * static_cast<double>(fleet_); }

@@ -185,15 +185,14 @@ void WorkerRun::listen(const std::stop_token& stop) {
       const auto listener = context_.core.store->listen();
       if (!listener) return;
       while (!stop.stop_requested()) {
-        std::optional<News> news = listener->wait(stop);
+        const News news = listener->wait(stop);
         again.reset();
         said = false;
         leaser_.set_listening(true);
-        board_.announce(*news);
-        const auto muted = leaser_.muted_time();
-        if (muted == milliseconds{0}) continue;
-        news = listener->wait_for_many(muted, stop);
-        if (news) board_.announce(*news);
+        board_.announce(news);
+        if (const auto time = leaser_.time_to_rest(); time > milliseconds{0}) {
+          listener->rest(time, stop);
+        }
       }
     } catch (const std::exception& error) {
       leaser_.set_listening(false);

@@ -1,0 +1,17 @@
+# What was released is never edited: databases out there were made by it. The next version adds a
+# migration. -DSOURCE_DIR: the root of the sources.
+file(STRINGS ${SOURCE_DIR}/sql/released.sha256 lines REGEX "^[^#]")
+if(NOT lines)
+  message(FATAL_ERROR "sql/released.sha256 names no file")
+endif()
+foreach(line IN LISTS lines)
+  if(NOT line MATCHES "^([0-9a-f]+)  (.+)$")
+    message(FATAL_ERROR "sql/released.sha256: not a checksum and a path: ${line}")
+  endif()
+  set(expected ${CMAKE_MATCH_1})
+  set(path ${CMAKE_MATCH_2})
+  file(SHA256 ${SOURCE_DIR}/${path} found)
+  if(NOT found STREQUAL expected)
+    message(FATAL_ERROR "${path} was released and must not change: add a migration instead")
+  endif()
+endforeach()
