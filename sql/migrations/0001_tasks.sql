@@ -719,6 +719,30 @@ BEGIN
 END
 $$;
 
+-- What complete() and lease() do, in one transaction with one commit. First the ids of the tasks that were
+-- completed, with nulls in all other columns, then what lease() returns.
+CREATE FUNCTION "leasehold".complete_and_lease(
+  ids bigint[], versions bigint[], leases bigint[], results json[], keep boolean, patience bigint,
+  worker text, lease bigint, duration bigint, share integer, most integer, most_bytes bigint,
+  starts integer, types text[],
+  floor_of integer[], floor_rank integer[], floor_run_at bigint[], floor_id bigint[])
+RETURNS TABLE (
+  id bigint, version bigint, type text, priority integer, payload json, progress json, attempts integer,
+  max_attempts integer, crash_count integer, run_at bigint, started boolean, suspect boolean, cut boolean)
+LANGUAGE plpgsql AS $$
+BEGIN
+  FOR id IN
+    SELECT c.id FROM "leasehold".complete(ids, versions, leases, results, keep, patience) AS c (id)
+  LOOP
+    RETURN NEXT;
+  END LOOP;
+  RETURN QUERY
+  SELECT l.* FROM "leasehold".lease(
+    worker, complete_and_lease.lease, duration, share, most, most_bytes, starts, true, types, floor_of,
+    floor_rank, floor_run_at, floor_id) AS l;
+END
+$$;
+
 -- Ends failed attempts: each task is pending again after its delay (in ms), or dead if the delay is null or
 -- no attempt is left. Returns id and whether the task is dead.
 CREATE FUNCTION "leasehold".fail(

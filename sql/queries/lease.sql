@@ -13,6 +13,17 @@ FROM "leasehold".lease(
   $1::text, $2::bigint, $3::bigint, $4::integer, $5::integer, $6::bigint, $7::integer, $8::boolean,
   $9::text[], $10::integer[], $11::integer[], $12::bigint[], $13::bigint[])
 
+-- name: complete_and_lease
+-- Completes tasks and leases others (function complete_and_lease() in migration 1).
+--   $1 to $6 as those of complete   $7 to $13 as $1 to $7 of lease   $14 to $18 as $9 to $13 of lease
+-- Reply: the ids of completed tasks, with nulls in the other columns; then the reply of lease.
+SELECT id, version, type, priority, payload, progress, attempts, max_attempts, crash_count, run_at, started,
+       suspect, cut
+FROM "leasehold".complete_and_lease(
+  $1::bigint[], $2::bigint[], $3::bigint[], $4::json[], $5::boolean, $6::bigint,
+  $7::text, $8::bigint, $9::bigint, $10::integer, $11::integer, $12::bigint, $13::integer,
+  $14::text[], $15::integer[], $16::integer[], $17::bigint[], $18::bigint[])
+
 -- name: give_back
 -- Gives back the tasks of calls of lease whose reply was lost, as if they had never been leased. Those that
 -- somebody has locked are left to the next call.

@@ -38,6 +38,7 @@ struct Leasing::Call {
   LeaseId lease;  ///< of the statement under way
   std::size_t starts;
   std::size_t bytes;  ///< that the rest of the tasks may have
+  Companion* companion;
   std::vector<LeasedTask> tasks{};
   std::vector<std::string> with_more{};  ///< types that the last statement leased in full
   std::set<std::string> with_floor{};    ///< types that were not searched from the head
@@ -49,28 +50,35 @@ Leasing::Leasing(ConnectionPool& pool, const Statements& statements, const Postg
     : pool_(pool), statements_(statements), options_(options) {}
 
 std::vector<LeasedTask> Leasing::lease(const LeaseRequest& request, LeaseId lease,
-                                       std::size_t starts) {
+                                       std::size_t starts, Companion* companion) {
   give_back_lost();
   // Another type goes first each time, so that a limit below the number of types is fair too.
   std::vector<std::string> types = request.types;
   const auto first = std::ptrdiff_t(turns_.next(types));
   std::rotate(types.begin(), types.begin() + first, types.end());
 
-  Call call{request, lease, starts, request.max_bytes};
+  Call call{request, lease, starts, request.max_bytes, companion};
   const std::size_t share = (request.limit + types.size() - 1) / types.size();
-  run(call, types, share, From::floor);
   try {
+    run(call, types, share, From::floor);
     run_for_the_rest(call);
   } catch (const Error&) {
+    const bool completed = companion != nullptr && companion->done;
+    if (completed) companion->lease_error = std::current_exception();
     // The tasks that were leased before must be returned: otherwise they would wait for their
     // leases to expire. If the trouble lasts, the next call reports it.
-    if (call.tasks.empty()) throw;
+    if (call.tasks.empty() && !completed) throw;
   }
   std::sort(call.tasks.begin(), call.tasks.end(), [](const auto& a, const auto& b) {
     return std::tuple(-a.priority, a.run_at_us, a.key.id) <
            std::tuple(-b.priority, b.run_at_us, b.key.id);
   });
   return std::move(call.tasks);
+}
+
+bool Leasing::is_quick(const LeaseRequest& request) {
+  return std::all_of(request.types.begin(), request.types.end(),
+                     [this](const auto& type) { return floors_.full_scan_is_cheap(type); });
 }
 
 void Leasing::run_for_the_rest(Call& call) {
@@ -90,6 +98,7 @@ void Leasing::run_for_the_rest(Call& call) {
 void Leasing::run(Call& call, std::span<const std::string> types, std::size_t share, From from) {
   // If the reply is lost, what earlier statements have leased must not be given back.
   if (!call.tasks.empty()) call.lease = LeaseId{random_number()};
+  Companion* const companion = std::exchange(call.companion, nullptr);
   const auto sent = Clock::now();
   ArrayText names;
   ArrayText of;
@@ -109,21 +118,21 @@ void Leasing::run(Call& call, std::span<const std::string> types, std::size_t sh
       ids.add(place.id);
     }
   }
-  Params params;
+  Params params = companion ? companion->params : Params{};
   params.add(std::string_view(call.request.worker))
       .add(call.lease.value)
       .add(call.request.duration.count())
       .add(static_cast<std::int64_t>(share))
       .add(static_cast<std::int64_t>(call.missing()))
       .add(static_cast<std::int64_t>(call.bytes))
-      .add(static_cast<std::int64_t>(call.starts))
-      .add(as_text(options_.lease_commit == LeaseCommit::wait))
-      .add(std::move(names))
+      .add(static_cast<std::int64_t>(call.starts));
+  if (!companion) params.add(as_text(options_.lease_commit == LeaseCommit::wait));
+  params.add(std::move(names))
       .add(std::move(of))
       .add(std::move(ranks))
       .add(std::move(run_ats))
       .add(std::move(ids));
-  Reply reply = send(call, params);
+  Reply reply = send(call, params, companion);
   const auto now = Clock::now();
 
   std::map<std::string_view, std::size_t> leased;
@@ -156,22 +165,31 @@ void Leasing::run(Call& call, std::span<const std::string> types, std::size_t sh
 }
 
 /// Waits while too many others are leasing.
-Leasing::Reply Leasing::send(const Call& call, const Params& params) {
+Leasing::Reply Leasing::send(const Call& call, const Params& params, Companion* companion) {
+  const Statement& statement = companion ? statements_.complete_and_lease : statements_.lease;
   Backoff pause(std::chrono::milliseconds{1}, std::chrono::milliseconds{50});
   const auto deadline = Clock::now() + options_.command_timeout;
   for (;;) {
     Reply reply{.sent = Clock::now()};
     try {
-      const pqxx::result rows = pool_.run(statements_.lease, params);
-      if (!is_refused_place(rows)) {
-        reply.tasks.reserve(static_cast<std::size_t>(rows.size()));
-        for (const auto& row : rows) {
+      const pqxx::result rows = pool_.run(statement, params);
+      bool refused = false;
+      reply.tasks.reserve(static_cast<std::size_t>(rows.size()));
+      for (const auto& row : rows) {
+        if (is_completed(row)) {
+          companion->accepted.push_back(to_id(row));
+        } else if (is_refused_place(row)) {
+          refused = true;
+        } else {
           reply.tasks.push_back(to_leased_task(row));
           reply.tasks.back().key.lease = call.lease;
+          reply.cut = was_cut_short(row);
         }
-        reply.cut = !rows.empty() && was_cut_short(rows[0]);
-        return reply;
       }
+      if (companion) companion->done = true;
+      if (!refused) return reply;
+      // The completions must not wait for the lease.
+      if (companion) throw Unavailable(pool_.where() + ": too many others are leasing");
     } catch (const OutcomeUnknown&) {
       look_for_later(call);
       throw;

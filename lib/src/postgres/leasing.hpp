@@ -1,6 +1,7 @@
 #pragma once
 
 #include <chrono>
+#include <exception>
 #include <span>
 #include <string>
 #include <vector>
@@ -20,8 +21,21 @@ class Leasing {
  public:
   Leasing(ConnectionPool& pool, const Statements& statements, const PostgresOptions& options);
 
-  /// The tasks are ordered by priority, then run_at, then id.
-  std::vector<LeasedTask> lease(const LeaseRequest& request, LeaseId lease, std::size_t starts);
+  /// Completions that share the first statement of a lease, and its commit.
+  struct Companion {
+    Params params;                     ///< of the statement `complete`
+    std::vector<TaskId> accepted{};    ///< those that were completed
+    bool done = false;                 ///< the statement was executed
+    std::exception_ptr lease_error{};  ///< what became of the lease after that, unless all is well
+  };
+
+  /// The tasks are ordered by priority, then run_at, then id. Once the companion is done, only
+  /// that says what is wrong with the lease.
+  std::vector<LeasedTask> lease(const LeaseRequest& request, LeaseId lease, std::size_t starts,
+                                Companion* companion = nullptr);
+
+  /// Whether a lease of these types takes hardly longer than a completion, as far as is known.
+  bool is_quick(const LeaseRequest& request);
 
   /// A task of this type went back to an earlier place: search from the head next time.
   void forget(const std::string& type) { floors_.forget(type); }
@@ -39,7 +53,7 @@ class Leasing {
   void run_for_the_rest(Call& call);
   void run(Call& call, std::span<const std::string> types, std::size_t share, From from);
   struct Reply;
-  Reply send(const Call& call, const Params& params);
+  Reply send(const Call& call, const Params& params, Companion* companion);
   void look_for_later(const Call& call);
   void give_back_lost();
 

@@ -151,9 +151,9 @@ SnapshotHolder to_snapshot_holder(const pqxx::row& row) {
   };
 }
 
-bool is_refused_place(const pqxx::result& leased) {
-  return leased.size() == 1 && leased[0][0].is_null();
-}
+bool is_completed(const pqxx::row& row) { return !row[0].is_null() && row[1].is_null(); }
+
+bool is_refused_place(const pqxx::row& row) { return row[0].is_null(); }
 
 bool was_cut_short(const pqxx::row& row) { return row[row.size() - 1].as<bool>(); }
 

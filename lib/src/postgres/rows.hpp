@@ -12,8 +12,10 @@ namespace leasehold::inline v0::postgres {
 // The replies to the statements of sql/queries.
 
 LeasedTask to_leased_task(const pqxx::row& row);  ///< lease
+/// complete_and_lease: whether this is the id of a completed task.
+bool is_completed(const pqxx::row& row);
 /// lease: whether nothing was leased because too many others are leasing.
-bool is_refused_place(const pqxx::result& leased);
+bool is_refused_place(const pqxx::row& row);
 /// lease: whether there were more tasks, but the statement may not lease so many.
 bool was_cut_short(const pqxx::row& row);
 StoredTask to_stored_task(const pqxx::row& row);  ///< get, list

@@ -24,6 +24,38 @@ std::size_t most_under_way(std::size_t connections) {
 // With a locked row, if calls are combined: their callers can go on alone.
 constexpr milliseconds patience_of_all{50};
 
+template <typename Kind, typename Calls>
+std::vector<Kind*> only(const Calls& calls) {
+  std::vector<Kind*> found;
+  for (auto* call : calls) {
+    if (auto* one = std::get_if<Kind>(call)) found.push_back(one);
+  }
+  return found;
+}
+
+/// In order of id, as the statement wants them.
+std::vector<FinishedTask> tasks_of(const auto& completions) {
+  std::vector<FinishedTask> all;
+  for (const auto* call : completions) {
+    all.insert(all.end(), call->tasks.begin(), call->tasks.end());
+  }
+  std::sort(all.begin(), all.end(),
+            [](const FinishedTask& a, const FinishedTask& b) { return a.key.id < b.key.id; });
+  return all;
+}
+
+void share_out(std::vector<TaskId> accepted, const auto& completions) {
+  std::sort(accepted.begin(), accepted.end());
+  for (auto* call : completions) {
+    call->accepted.clear();
+    for (const FinishedTask& task : call->tasks) {
+      if (std::binary_search(accepted.begin(), accepted.end(), task.key.id)) {
+        call->accepted.push_back(task.key.id);
+      }
+    }
+  }
+}
+
 }  // namespace
 
 Params completion_params(std::span<const FinishedTask> tasks, Keep keep,
@@ -50,29 +82,78 @@ SmallCalls::SmallCalls(ConnectionPool& pool, Leasing& leasing, const Statements&
       leasing_(leasing),
       statements_(statements),
       patience_(lock_patience(options.command_timeout)),
-      leases_(most_under_way(options.connections), may_lease_together,
-              [this](auto calls) { lease_together(calls); }),
-      completions_(most_under_way(options.connections), may_complete_together,
-                   [this](auto calls) { complete_together(calls); }) {}
+      may_do_both_(options.lease_commit == LeaseCommit::wait),
+      calls_(
+          most_under_way(options.connections),
+          [this](auto chosen, const Call& next) { return may_join(chosen, next); },
+          [this](auto calls) { run(calls); }) {}
 
 std::vector<LeasedTask> SmallCalls::lease(const LeaseRequest& request, LeaseId lease,
                                           std::size_t starts) {
   if (request.limit >= small) return leasing_.lease(request, lease, starts);
-  LeaseCall call{request, lease, starts};
-  leases_.submit(call);
-  return std::move(call.tasks);
+  Call call = LeaseCall{request, lease, starts};
+  calls_.submit(call);
+  auto& mine = std::get<LeaseCall>(call);
+  if (mine.alone) return leasing_.lease(request, lease, starts);
+  return std::move(mine.tasks);
 }
 
-bool SmallCalls::may_lease_together(std::span<LeaseCall* const> chosen, const LeaseCall& next) {
+std::vector<TaskId> SmallCalls::complete(std::span<const FinishedTask> tasks, Keep keep) {
+  if (tasks.size() >= small) return complete_now(tasks, keep, patience_);
+  Call call = CompleteCall{tasks, keep};
+  calls_.submit(call);
+  auto& mine = std::get<CompleteCall>(call);
+  if (mine.alone) return complete_now(tasks, keep, patience_);
+  return std::move(mine.accepted);
+}
+
+bool SmallCalls::may_join(std::span<Call* const> chosen, const Call& next) {
+  if (chosen.size() >= small) return false;
+  const auto leases = only<LeaseCall>(chosen);
+  const auto completions = only<CompleteCall>(chosen);
+  if (const auto* lease = std::get_if<LeaseCall>(&next)) {
+    if (!leases.empty()) return may_lease_together(leases, *lease);
+    return may_do_both_ && leasing_.is_quick(lease->request);
+  }
+  if (!completions.empty()) {
+    return may_complete_together(completions, std::get<CompleteCall>(next));
+  }
+  return may_do_both_ && leasing_.is_quick(leases.front()->request);
+}
+
+bool SmallCalls::may_lease_together(const Leases& chosen, const LeaseCall& next) const {
   const LeaseRequest& first = chosen.front()->request;
-  return chosen.size() < small && first.worker == next.request.worker &&
-         first.duration == next.request.duration && first.types == next.request.types &&
-         first.max_bytes == next.request.max_bytes;
+  return first.worker == next.request.worker && first.duration == next.request.duration &&
+         first.types == next.request.types && first.max_bytes == next.request.max_bytes;
+}
+
+bool SmallCalls::may_complete_together(const Completions& chosen, const CompleteCall& next) {
+  // The answer names ids, so two leases of one task could not be told apart.
+  const auto fits = [&](const CompleteCall* other) {
+    return other->keep == next.keep &&
+           std::none_of(other->tasks.begin(), other->tasks.end(), [&](const auto& task) {
+             return std::any_of(next.tasks.begin(), next.tasks.end(),
+                                [&](const auto& mine) { return mine.key.id == task.key.id; });
+           });
+  };
+  return std::all_of(chosen.begin(), chosen.end(), fits);
+}
+
+void SmallCalls::run(std::span<Call* const> calls) {
+  const auto leases = only<LeaseCall>(calls);
+  const auto completions = only<CompleteCall>(calls);
+  if (completions.empty()) {
+    lease_together(leases, nullptr);
+  } else if (leases.empty()) {
+    complete_together(completions);
+  } else {
+    do_both(leases, completions);
+  }
 }
 
 /// One request for all, which differ only in their limits. They are served in the order in which
 /// they came.
-void SmallCalls::lease_together(std::span<LeaseCall* const> calls) {
+void SmallCalls::lease_together(const Leases& calls, Leasing::Companion* companion) {
   LeaseRequest sum = calls.front()->request;
   std::size_t starts = 0;
   sum.limit = 0;
@@ -80,7 +161,7 @@ void SmallCalls::lease_together(std::span<LeaseCall* const> calls) {
     sum.limit += call->request.limit;
     starts += call->starts;
   }
-  auto tasks = leasing_.lease(sum, calls.front()->lease, starts);
+  auto tasks = leasing_.lease(sum, calls.front()->lease, starts, companion);
   auto next = std::make_move_iterator(tasks.begin());
   const auto end = std::make_move_iterator(tasks.end());
   for (LeaseCall* call : calls) {
@@ -90,64 +171,44 @@ void SmallCalls::lease_together(std::span<LeaseCall* const> calls) {
   }
 }
 
-std::vector<TaskId> SmallCalls::complete(std::span<const FinishedTask> tasks, Keep keep) {
-  if (tasks.size() >= small) return complete_now(tasks, keep, patience_);
-  CompleteCall call{tasks, keep};
-  completions_.submit(call);
-  if (call.alone) return complete_now(tasks, keep, patience_);
-  return std::move(call.accepted);
-}
-
-std::vector<TaskId> SmallCalls::complete_now(std::span<const FinishedTask> tasks, Keep keep,
-                                             milliseconds patience) {
-  return to_ids(pool_.run(statements_.complete, completion_params(tasks, keep, patience)));
-}
-
-bool SmallCalls::may_complete_together(std::span<CompleteCall* const> chosen,
-                                       const CompleteCall& next) {
-  // The answer names ids, so two leases of one task could not be told apart.
-  const auto fits = [&](const CompleteCall* other) {
-    return other->keep == next.keep &&
-           std::none_of(other->tasks.begin(), other->tasks.end(), [&](const auto& task) {
-             return std::any_of(next.tasks.begin(), next.tasks.end(),
-                                [&](const auto& mine) { return mine.key.id == task.key.id; });
-           });
-  };
-  return chosen.size() < small && std::all_of(chosen.begin(), chosen.end(), fits);
-}
-
-void SmallCalls::complete_together(std::span<CompleteCall* const> calls) {
+void SmallCalls::complete_together(const Completions& calls) {
   if (calls.size() == 1) {
     CompleteCall& call = *calls.front();
     call.accepted = complete_now(call.tasks, call.keep, patience_);
     return;
   }
-  const Keep keep = calls.front()->keep;
-  std::vector<FinishedTask> all;
-  for (const CompleteCall* call : calls) {
-    all.insert(all.end(), call->tasks.begin(), call->tasks.end());
-  }
-  // In order of id, as the statement wants them.
-  std::sort(all.begin(), all.end(),
-            [](const FinishedTask& a, const FinishedTask& b) { return a.key.id < b.key.id; });
-  std::vector<TaskId> accepted;
   try {
-    accepted = complete_now(all, keep, std::min(patience_, patience_of_all));
+    share_out(
+        complete_now(tasks_of(calls), calls.front()->keep, std::min(patience_, patience_of_all)),
+        calls);
   } catch (const ServerRefused&) {
     // Perhaps because of a single task, for instance because somebody has locked its row. Nobody
     // else waits for it: each caller goes on alone.
     for (CompleteCall* call : calls) call->alone = true;
-    return;
   }
-  std::sort(accepted.begin(), accepted.end());
-  for (CompleteCall* call : calls) {
-    call->accepted.clear();
-    for (const FinishedTask& task : call->tasks) {
-      if (std::binary_search(accepted.begin(), accepted.end(), task.key.id)) {
-        call->accepted.push_back(task.key.id);
-      }
-    }
+}
+
+/// What callers who work through a queue one by one need: some complete a task while others lease
+/// the next one. One commit for both does half as much work.
+void SmallCalls::do_both(const Leases& leases, const Completions& completions) {
+  const auto finished = tasks_of(completions);
+  Leasing::Companion companion{
+      completion_params(finished, completions.front()->keep, std::min(patience_, patience_of_all))};
+  try {
+    lease_together(leases, &companion);
+    share_out(std::move(companion.accepted), completions);
+  } catch (const ServerRefused&) {
+    for (CompleteCall* call : completions) call->alone = true;
+    for (LeaseCall* call : leases) call->alone = true;
   }
+  // Those who got nothing find out why by themselves.
+  if (!companion.lease_error) return;
+  for (LeaseCall* call : leases) call->alone = call->tasks.empty();
+}
+
+std::vector<TaskId> SmallCalls::complete_now(std::span<const FinishedTask> tasks, Keep keep,
+                                             milliseconds patience) {
+  return to_ids(pool_.run(statements_.complete, completion_params(tasks, keep, patience)));
 }
 
 }  // namespace leasehold::inline v0::postgres

@@ -3,6 +3,7 @@
 #include <chrono>
 #include <optional>
 #include <span>
+#include <variant>
 #include <vector>
 
 #include "postgres/connection_pool.hpp"
@@ -13,9 +14,9 @@
 
 namespace leasehold::inline v0::postgres {
 
-/// Leases and completes tasks. If several threads do so for a few tasks each, their calls of one
-/// kind are combined into one statement: a statement, and the commit that it waits for, cost more
-/// than a task. Thread-safe.
+/// Leases and completes tasks. If several threads do so for a few tasks each, their calls are
+/// combined into one statement: a statement, and the commit that it waits for, cost more than a
+/// task. Thread-safe.
 class SmallCalls {
  public:
   SmallCalls(ConnectionPool& pool, Leasing& leasing, const Statements& statements,
@@ -30,19 +31,25 @@ class SmallCalls {
     LeaseId lease;
     std::size_t starts;
     std::vector<LeasedTask> tasks{};
+    bool alone = false;  ///< make a statement for this call only
   };
   struct CompleteCall {
     std::span<const FinishedTask> tasks;
     Keep keep;
     std::vector<TaskId> accepted{};
-    bool alone = false;  ///< the statement for all was refused: make one for this call
+    bool alone = false;
   };
+  using Call = std::variant<LeaseCall, CompleteCall>;
+  using Leases = std::vector<LeaseCall*>;
+  using Completions = std::vector<CompleteCall*>;
 
-  static bool may_lease_together(std::span<LeaseCall* const> chosen, const LeaseCall& next);
-  static bool may_complete_together(std::span<CompleteCall* const> chosen,
-                                    const CompleteCall& next);
-  void lease_together(std::span<LeaseCall* const> calls);
-  void complete_together(std::span<CompleteCall* const> calls);
+  bool may_join(std::span<Call* const> chosen, const Call& next);
+  bool may_lease_together(const Leases& chosen, const LeaseCall& next) const;
+  static bool may_complete_together(const Completions& chosen, const CompleteCall& next);
+  void run(std::span<Call* const> calls);
+  void lease_together(const Leases& calls, Leasing::Companion* companion);
+  void complete_together(const Completions& calls);
+  void do_both(const Leases& leases, const Completions& completions);
   std::vector<TaskId> complete_now(std::span<const FinishedTask> tasks, Keep keep,
                                    std::chrono::milliseconds patience);
 
@@ -50,8 +57,8 @@ class SmallCalls {
   Leasing& leasing_;
   const Statements& statements_;
   const std::chrono::milliseconds patience_;  // with a row that somebody has locked
-  Combiner<LeaseCall> leases_;
-  Combiner<CompleteCall> completions_;
+  const bool may_do_both_;                    // in one commit
+  Combiner<Call> calls_;
 };
 
 /// The parameters of the statement that completes tasks. `patience`: how long to wait for a row

@@ -8,6 +8,7 @@ Statements::Statements(const std::string& schema)
     : enqueue(sql::enqueue, schema),
       enqueue_unique(sql::enqueue_unique, schema),
       lease(sql::lease, schema, Plan::kept),
+      complete_and_lease(sql::complete_and_lease, schema, Plan::kept),
       give_back(sql::give_back, schema),
       look_after(sql::look_after, schema, Plan::kept),
       extend(sql::extend, schema, Plan::kept),

@@ -488,6 +488,91 @@ TEST_F(TaskLocksTest, CompletionsThatShareAStatementDoNotWaitForALockedRow) {
   }
 }
 
+class SmallCallsTest : public PostgresTaskTest {
+ protected:
+  void SetUp() override {
+    PostgresTaskTest::SetUp();
+    sql("ALTER DATABASE " + database() + " SET track_functions = 'pl'");
+  }
+  void TearDown() override { sql("ALTER DATABASE " + database() + " RESET track_functions"); }
+  /// How often a function has completed and leased in one statement.
+  static int shared_commits() {
+    return std::stoi(
+        sql("SELECT coalesce(sum(calls), 0) FROM pg_stat_user_functions WHERE schemaname = "
+            "'leasehold' AND funcname = 'complete_and_lease'"));
+  }
+};
+
+// Some complete a task while others lease the next one.
+TEST_F(SmallCallsTest, ThreadsThatWorkOneByOneShareCommitsAndDoEachTaskOnce) {
+  for (const auto retention : {Retention::delete_at_once(), Retention::keep_forever()}) {
+    const int before = shared_commits();
+    std::map<TaskId, int> done;
+    {
+      TaskQueue queue{uri(), {.postgres = {.connections = 4}, .retention = retention}};
+      queue.enqueue(std::vector<NewTask>(1'000, {.type = "t"}));
+      std::mutex mutex;
+      together(8, [&](int) {
+        for (;;) {
+          auto leases = queue.lease({.types = {"t"}, .limit = 2});
+          if (leases.empty()) return;
+          {
+            const std::lock_guard guard(mutex);
+            for (const auto& lease : leases) ++done[lease.id()];
+          }
+          for (auto& lease : leases) EXPECT_EQ(lease.complete(), LeaseWrite::accepted);
+        }
+      });
+    }
+    EXPECT_EQ(done.size(), 1'000U);
+    for (const auto& [id, times] : done) EXPECT_EQ(times, 1) << id.value;
+    EXPECT_EQ(sql("SELECT count(*) FROM leasehold.tasks"), "0");
+    EXPECT_TRUE(eventually([&] { return shared_commits() > before; })) << "reported with a delay";
+  }
+}
+
+// A statement for both is refused because of one row, or nothing may be leased now: each gets what
+// it would have got alone.
+TEST_F(SmallCallsTest, ATroubleOfOneCallIsNotOneOfTheOthers) {
+  TaskQueue queue{uri(), {.postgres = {.connections = 4}, .recovery = std::nullopt}};
+  queue.enqueue(std::vector<NewTask>(1, {.type = "locked"}));
+  TaskLease locked = lease_one(queue, "locked");
+  queue.enqueue(std::vector<NewTask>(400, {.type = "t"}));
+  pqxx::connection connection{uri()};
+  pqxx::work blocking{connection};
+  blocking.exec("SELECT FROM leasehold.tasks WHERE type = 'locked' FOR UPDATE");
+  pqxx::connection others{uri()};
+  pqxx::nontransaction leasing{others};
+  std::atomic<int> working{6};
+  together(8, [&](int thread) {
+    if (thread == 6) {
+      while (working > 0) {
+        EXPECT_THROW(locked.complete(), ServerRefused);
+      }
+      return;
+    }
+    if (thread == 7) {  // as if sixteen others were leasing, again and again
+      while (working > 0) {
+        leasing.exec(
+            "SELECT pg_advisory_lock(hashtext('leases of \"leasehold\"'), n) "
+            "FROM generate_series(0, 15) n");
+        leasing.exec("SELECT pg_advisory_unlock_all()");
+      }
+      return;
+    }
+    for (;;) {
+      auto leases = queue.lease({.types = {"t"}, .limit = 1});
+      if (leases.empty()) break;
+      EXPECT_EQ(leases.front().complete(), LeaseWrite::accepted);
+    }
+    --working;
+  });
+  blocking.commit();
+  EXPECT_EQ(locked.complete(), LeaseWrite::accepted);
+  EXPECT_EQ(sql("SELECT count(*) FROM leasehold.tasks"), "0");
+  EXPECT_EQ(sql("SELECT count(*) FROM leasehold.finished_tasks"), "401");
+}
+
 // While one lease waits, others gather and go together in one statement. Each has its own limit.
 TEST_F(TaskLocksTest, LeasesThatShareAStatementKeepToTheirOwnBytes) {
   TaskQueue queue{uri(), {.recovery = std::nullopt}};
