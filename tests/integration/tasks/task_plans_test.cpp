@@ -227,8 +227,13 @@ TEST_F(TaskPlansTest, SlowSearchesAreNotRepeated) {
   const std::string recover = "SELECT * FROM leasehold.recover(0, 0, 1000, 3)";
   const std::string heads = "SELECT * FROM leasehold.pending_heads()";
   const std::string counts = "SELECT * FROM leasehold.count_tasks(10)";
+  // From the beginning, however slow this machine is.
+  const std::string judge = sql("SELECT pg_get_functiondef('leasehold.good_until'::regproc)");
+  sql("CREATE OR REPLACE FUNCTION leasehold.good_until(took interval) RETURNS timestamptz "
+      "LANGUAGE sql STABLE AS $$ SELECT timestamptz '-infinity' $$");
   std::map<std::string, int> before;
   for (const auto& search : {recover, heads, counts}) before[search] = buffers(search);
+  sql(judge);
   const std::string slow = "interval '1 s'";
   sql("SELECT leasehold.note_leases(" + slow + ")");
   sql("SELECT leasehold.note_heads(ARRAY(SELECT h FROM leasehold.pending_heads() h), " + slow +
