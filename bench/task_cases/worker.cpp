@@ -69,8 +69,8 @@ Result worker_drain(TaskBench& bench, const std::string& name, std::size_t proce
 /// A queue and a worker of its own, and how long a task takes from enqueue() to its handler.
 class Probe {
  public:
-  Probe(const std::string& uri, const std::string& schema, WakeUp wake_up)
-      : queue_(uri, with(schema)), worker_(queue_, {.concurrency = 1, .wake_up = wake_up}) {
+  Probe(const std::string& uri, const std::string& schema, WakeUp wake_up, LeaseCommit commit)
+      : queue_(uri, with(schema, commit)), worker_(queue_, {.concurrency = 1, .wake_up = wake_up}) {
     worker_.on("t", [this](Task&) {
       const std::lock_guard guard(mutex_);
       started_ = steady_clock::now();
@@ -99,9 +99,10 @@ class Probe {
   const std::vector<double>& taken_us() const { return taken_us_; }
 
  private:
-  static TaskQueueOptions with(const std::string& schema) {
+  static TaskQueueOptions with(const std::string& schema, LeaseCommit commit) {
     TaskQueueOptions options;
     options.postgres.schema = schema;
+    options.postgres.lease_commit = commit;
     options.retention = Retention::delete_at_once();
     return options;
   }
@@ -117,13 +118,15 @@ class Probe {
 
 /// Sorted.
 std::vector<double> latencies(const BenchDatabase& database, WakeUp wake_up, std::size_t probes,
-                              milliseconds time, milliseconds longest_pause) {
-  const std::string prefix = wake_up == WakeUp::listen ? "listen" : "poll";
+                              milliseconds time, milliseconds longest_pause,
+                              LeaseCommit commit = LeaseCommit::wait) {
+  std::string prefix = wake_up == WakeUp::listen ? "listen" : "poll";
+  if (commit == LeaseCommit::do_not_wait) prefix += "_once";
   std::vector<std::unique_ptr<Probe>> all;
   for (std::size_t i = 0; i < probes; ++i) {
     const std::string schema = prefix + std::to_string(i);
     database.add_schema(schema);
-    all.push_back(std::make_unique<Probe>(database.uri(), schema, wake_up));
+    all.push_back(std::make_unique<Probe>(database.uri(), schema, wake_up, commit));
   }
   {
     std::vector<std::jthread> threads;
@@ -158,6 +161,8 @@ Result enqueue_to_start(TaskBench& bench, const std::string& name) {
   const milliseconds half = bench.options.time / 2;
   bench.progress.show(name + ": NOTIFY");
   const auto notified = latencies(database, WakeUp::listen, 1, half, milliseconds{50});
+  const auto one_commit =
+      latencies(database, WakeUp::listen, 1, half, milliseconds{50}, LeaseCommit::do_not_wait);
   // As often as the tasks above, so that the processor is as cold as there.
   bench.progress.show(name + ": one INSERT at a time");
   const auto inserts = database.latencies_us("enqueue_one.sql", inserts_per_second, half);
@@ -173,6 +178,7 @@ Result enqueue_to_start(TaskBench& bench, const std::string& name) {
           .target = 2.0,
           .goal = Goal::at_most,
           .extra = {{"p99_us", quantile(notified, 0.99)},
+                    {"median_us_if_leases_do_not_wait", quantile(one_commit, 0.5)},
                     {"samples", static_cast<double>(notified.size())},
                     {"insert_p99_us", quantile(inserts, 0.99)},
                     {"polling_median_us", quantile(polled, 0.5)},

@@ -89,7 +89,7 @@ void Connection::raise(const std::exception& error) {
 
 /// A cancellation also ends the wait for synchronous standbys. The server then reports success,
 /// although a failover can still lose what was committed.
-pqxx::result Connection::checked(pqxx::result reply) const {
+const pqxx::result& Connection::checked(const pqxx::result& reply) const {
   if (cancelled_) {
     throw OutcomeUnknown(where_ + ": done when the time-out had passed; standbys may lack it");
   }

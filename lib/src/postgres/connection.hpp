@@ -83,7 +83,7 @@ class Connection {
   };
 
   bool hung_up() const noexcept;
-  pqxx::result checked(pqxx::result reply) const;
+  const pqxx::result& checked(const pqxx::result& reply) const;
   [[noreturn]] void raise(const std::exception& error);
 
   std::string where_;
