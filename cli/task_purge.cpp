@@ -53,8 +53,8 @@ std::uint64_t remove_in_steps(TaskQueue& queue, const Removal& removal) {
   std::uint64_t removed = 0;
   try {
     Progress progress("deleting", 0);  // how many are old enough is unknown
-    std::uint64_t now = step;
-    while (now == step) {
+    // It can be more than were asked for: days are dropped as a whole.
+    for (std::uint64_t now = step; now >= step;) {
       now = queue.remove_finished(removal);
       removed += now;
       progress.show(removed);

@@ -135,7 +135,8 @@ std::uint64_t Round::remove(TaskState state, std::optional<milliseconds> age, St
     removed = queue_->remove_finished(removal);
     status_->removed(state, removed);
     sum += removed;
-  } while (removed == removal_chunk && steady_clock::now() < until);
+    // It can be more than were asked for: days are dropped as a whole.
+  } while (removed >= removal_chunk && steady_clock::now() < until);
   return sum;
 }
 

@@ -127,6 +127,11 @@ CREATE TABLE "leasehold".finished_completed PARTITION OF "leasehold".finished_ta
   FOR VALUES IN ('completed') PARTITION BY RANGE (finished_at);
 -- Used only if nobody has called add_days() in time.
 CREATE TABLE "leasehold".finished_completed_other PARTITION OF "leasehold".finished_completed DEFAULT;
+-- They have no primary key, which would cost every completion an index. Without this nobody could change or
+-- delete their rows where all tables are published (logical replication).
+ALTER TABLE "leasehold".finished_dead REPLICA IDENTITY FULL;
+ALTER TABLE "leasehold".finished_cancelled REPLICA IDENTITY FULL;
+ALTER TABLE "leasehold".finished_completed_other REPLICA IDENTITY FULL;
 CREATE INDEX finished_completed_other_age ON "leasehold".finished_completed_other (finished_at);
 
 -- For retention of what is not dropped by the day.
@@ -135,6 +140,10 @@ CREATE INDEX finished_cancelled_age ON "leasehold".finished_cancelled (finished_
 
 -- Adds the partitions for today and the next `ahead` days. Writers of finished tasks need not wait for it.
 -- With the rights of the tables' owner, so that every worker can do it.
+--
+-- To attach a partition, PostgreSQL reads all of finished_completed_other, and locks everybody out meanwhile. So
+-- if that has become large, because nobody has added days for long, it goes on taking the completed tasks until
+-- retention has emptied it.
 CREATE FUNCTION "leasehold".add_days(ahead integer) RETURNS void
 LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
@@ -148,6 +157,9 @@ DECLARE
   first text;  -- ISO dates are read alike whatever the session's settings are
   last  text;
 BEGIN
+  IF pg_relation_size('"leasehold".finished_completed_other') > 64 * 1024 * 1024 THEN
+    RETURN;
+  END IF;
   FOR n IN 0 .. least(add_days.ahead, 100) LOOP
     day := today + n;
     name := 'finished_completed_' || to_char(day, 'YYYYMMDD');
@@ -166,6 +178,7 @@ BEGIN
       -- Not CREATE TABLE … PARTITION OF, which locks all readers and writers out.
       EXECUTE format(
         'CREATE TABLE "leasehold".%I (LIKE "leasehold".finished_completed INCLUDING ALL)', name);
+      EXECUTE format('ALTER TABLE "leasehold".%I REPLICA IDENTITY FULL', name);
       EXECUTE format(
         'ALTER TABLE "leasehold".finished_completed ATTACH PARTITION "leasehold".%I
            FOR VALUES FROM (%L) TO (%L)',
@@ -179,9 +192,9 @@ END
 $$;
 SELECT "leasehold".add_days(7);
 
--- Drops the days of completed tasks that ended at least `age` ms ago, as far as no other transaction is in
--- the way. Returns the number of tasks, which is an estimate for days with more than 100,000. Only the owner
--- of the tables may drop them.
+-- Drops the days of completed tasks that ended at least `age` ms ago, the oldest first and at most 20 in one call,
+-- as far as no other transaction is in the way. Returns the number of tasks, which is an estimate for days with
+-- more than 100,000. Only the owner of the tables may drop them.
 CREATE FUNCTION "leasehold".drop_days(age bigint) RETURNS bigint
 LANGUAGE plpgsql
 SET lock_timeout = '50ms'
@@ -202,6 +215,7 @@ BEGIN
       AND c.relname ~ '^finished_completed_\d{8}$'
       AND right(c.relname, 8) < to_char(oldest_kept, 'YYYYMMDD')
     ORDER BY c.relname
+    LIMIT 20
   LOOP
     BEGIN
       EXECUTE format('SELECT count(*) FROM (SELECT FROM "leasehold".%I LIMIT 100001) AS counted', part.relname)
@@ -214,6 +228,8 @@ BEGIN
   END LOOP;
   FOR n IN 1 .. cardinality(old) LOOP
     BEGIN
+      -- First the day alone: if somebody reads it, nobody else need wait. DROP locks all completed tasks first.
+      EXECUTE format('LOCK TABLE "leasehold".%I IN ACCESS EXCLUSIVE MODE NOWAIT', old[n]);
       EXECUTE format('DROP TABLE "leasehold".%I', old[n]);
       dropped := dropped + numbers[n];
     EXCEPTION
@@ -232,18 +248,20 @@ CREATE TABLE "leasehold".fleet (
 )
 WITH (fillfactor = 50, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 1000);
 
--- One row: when a process last did the upkeep for all, how many processes there are, and what is known about
--- old index entries. The entries of tasks that have been leased, or have ended, cannot be removed while
+-- One row: when a process last recovered leases and counted the processes, how many there are, and what is known
+-- about old index entries. The entries of tasks that have been leased, or have ended, cannot be removed while
 -- somebody keeps a transaction open. If stepping over them has become slow, leases_from() and pending_heads()
 -- begin behind them for a while.
 CREATE TABLE "leasehold".upkeep (
-  done_at      timestamptz NOT NULL DEFAULT '-infinity',
+  recovered_at timestamptz NOT NULL DEFAULT '-infinity',
+  counted_at   timestamptz NOT NULL DEFAULT '-infinity',
   fleet        bigint      NOT NULL DEFAULT 1,           -- processes that look for tasks
   leases_from  timestamptz NOT NULL DEFAULT '-infinity', -- no older lease is living
   leases_until timestamptz NOT NULL DEFAULT '-infinity', -- until then leases_from is good enough
   heads_until  timestamptz NOT NULL DEFAULT '-infinity'  -- and the table heads
 )
 WITH (fillfactor = 10);
+ALTER TABLE "leasehold".upkeep REPLICA IDENTITY FULL;
 INSERT INTO "leasehold".upkeep DEFAULT VALUES;
 
 -- The types and ranks (negated priorities) of pending tasks, and for each a place before which there are none.
@@ -287,6 +305,7 @@ CREATE TABLE "leasehold".recovered (
   dead     bigint NOT NULL
 )
 WITH (fillfactor = 10);
+ALTER TABLE "leasehold".recovered REPLICA IDENTITY FULL;
 
 CREATE FUNCTION "leasehold".note_recovered(requeued bigint, dead bigint) RETURNS void
 LANGUAGE plpgsql AS $$
@@ -416,7 +435,7 @@ $$;
 -- cannot start them at once only risks that they count a crash. `cut`: there were more, but for the bytes or
 -- the suspects.
 -- Without `durable` the commit does not wait for the disk. `duration` in ms, times in µs since 1970.
--- sql/queries/lease.sql calls it.
+-- If somebody has locked the table for `patience` ms, it fails. sql/queries/lease.sql calls it.
 --
 -- At most 16 of these calls are under way at once; the next one returns a single row of nulls. More of them
 -- would only step over each other's locked rows.
@@ -431,14 +450,15 @@ $$;
 -- Floors say where to begin within a rank: behind what was leased before. (floor_of, floor_rank,
 -- floor_run_at, floor_id)[n] is about types[floor_of[n]]. A floor saves walking over the dead index entries
 -- of those tasks, which cannot be removed while somebody keeps a transaction open. For the same reason ranks
--- that have a floor are known, and only the gaps between them are searched for other ranks.
+-- that have a floor are known, and only the gaps between them are searched for other ranks, and only if the caller
+-- wants that for the type (`gaps`): a rank may have nothing but dead entries.
 --
 -- What was chosen is updated by its place in the table (ctid), without a second walk through an index:
 -- a fifth of the cost. The rows are locked, so none of them can move in between. date_part() is exact to
 -- the µs here, and cheaper than extract().
 CREATE FUNCTION "leasehold".lease(
   worker text, lease bigint, duration bigint, share integer, most integer, most_bytes bigint,
-  starts integer, durable boolean, types text[],
+  starts integer, durable boolean, patience bigint, types text[], gaps boolean[],
   floor_of integer[], floor_rank integer[], floor_run_at bigint[], floor_id bigint[])
 RETURNS TABLE (
   id bigint, version bigint, type text, priority integer, payload json, progress json, attempts integer,
@@ -473,6 +493,7 @@ BEGIN
       RETURN;
     END IF;
   END LOOP;
+  PERFORM set_config('lock_timeout', lease.patience::text, true);
   IF NOT lease.durable THEN
     PERFORM set_config('synchronous_commit', 'off', true);
   END IF;
@@ -481,19 +502,21 @@ BEGIN
   INTO chosen, sizes, all_bytes, number, dubious, suspects
   FROM (
     SELECT ready.place, ready.bytes, ready.suspect
-    FROM unnest(lease.types) WITH ORDINALITY AS wanted (type, n)
+    FROM unnest(lease.types, lease.gaps) WITH ORDINALITY AS wanted (type, gaps, n)
     CROSS JOIN LATERAL (
       WITH RECURSIVE levels (rank) AS (
           SELECT -2147483648
         UNION ALL
           SELECT least(
             known.rank,
-            (SELECT -t.priority
-             FROM "leasehold".tasks t
-             WHERE t.type = wanted.type AND t.state = 'pending' AND -t.priority > levels.rank
-               AND -t.priority < coalesce(known.rank, 2147483647)
-             ORDER BY -t.priority, t.run_at, t.id
-             LIMIT 1))
+            CASE WHEN wanted.gaps THEN
+              (SELECT -t.priority
+               FROM "leasehold".tasks t
+               WHERE t.type = wanted.type AND t.state = 'pending' AND -t.priority > levels.rank
+                 AND -t.priority < coalesce(known.rank, 2147483647)
+               ORDER BY -t.priority, t.run_at, t.id
+               LIMIT 1)
+            END)
           FROM levels
           CROSS JOIN LATERAL (
             SELECT min(f.rank) AS rank
@@ -719,12 +742,38 @@ BEGIN
 END
 $$;
 
+-- Gives back the tasks of calls of lease() whose reply was lost, as if they had never been leased. Those that
+-- somebody has locked are left to the next call. Returns lease id and type of each task.
+CREATE FUNCTION "leasehold".give_back(leases bigint[]) RETURNS TABLE (lease bigint, type text)
+LANGUAGE plpgsql
+SET plan_cache_mode = force_generic_plan
+SET jit = off
+SET enable_seqscan = off
+SET enable_bitmapscan = off
+AS $$
+DECLARE
+  mine tid[] := ARRAY(
+    SELECT t.ctid
+    FROM "leasehold".tasks t
+    WHERE t.state = 'leased' AND t.leased_at >= (SELECT "leasehold".leases_from())
+      AND t.lease_id = ANY (give_back.leases)
+    FOR NO KEY UPDATE SKIP LOCKED);
+BEGIN
+  RETURN QUERY
+  UPDATE "leasehold".tasks t
+  SET state = 'pending', version = t.version + 1, attempts = t.attempts - 1, leased_by = NULL,
+      lease_expiry = NULL, started = false, updated_at = now()
+  WHERE t.ctid = ANY (mine)
+  RETURNING t.lease_id, t.type;
+END
+$$;
+
 -- What complete() and lease() do, in one transaction with one commit. First the ids of the tasks that were
 -- completed, with nulls in all other columns, then what lease() returns.
 CREATE FUNCTION "leasehold".complete_and_lease(
   ids bigint[], versions bigint[], leases bigint[], results json[], keep boolean, patience bigint,
   worker text, lease bigint, duration bigint, share integer, most integer, most_bytes bigint,
-  starts integer, types text[],
+  starts integer, types text[], gaps boolean[],
   floor_of integer[], floor_rank integer[], floor_run_at bigint[], floor_id bigint[])
 RETURNS TABLE (
   id bigint, version bigint, type text, priority integer, payload json, progress json, attempts integer,
@@ -738,8 +787,8 @@ BEGIN
   END LOOP;
   RETURN QUERY
   SELECT l.* FROM "leasehold".lease(
-    worker, complete_and_lease.lease, duration, share, most, most_bytes, starts, true, types, floor_of,
-    floor_rank, floor_run_at, floor_id) AS l;
+    worker, complete_and_lease.lease, duration, share, most, most_bytes, starts, true, patience, types, gaps,
+    floor_of, floor_rank, floor_run_at, floor_id) AS l;
 END
 $$;
 
@@ -818,11 +867,13 @@ END
 $$;
 
 -- Takes back expired leases, at most `most`, of those that began after (`after_lease`, in µs since 1970;
--- `after_id`). A task that was not started is pending again, and its attempt does not count. One that was
--- started counts a crash, and is dead after `max_crashes` of them or if no attempt is left. Any number of
--- these may run at once. A renewal or completion that commits first wins, because the condition is checked
--- again on the locked row.
-CREATE FUNCTION "leasehold".recover(after_lease bigint, after_id bigint, most integer, max_crashes integer)
+-- `after_id`). Dead tasks are moved with all they have, so it takes back fewer if they are large: payloads and
+-- progress of about `most_bytes`. A task that was not started is pending again, and its attempt does not count.
+-- One that was started counts a crash, and is dead after `max_crashes` of them or if no attempt is left. Any
+-- number of these may run at once. A renewal or completion that commits first wins, because the condition is
+-- checked again on the locked row. If somebody has locked the tables for `patience` ms, it fails.
+CREATE FUNCTION "leasehold".recover(
+  after_lease bigint, after_id bigint, most integer, most_bytes bigint, max_crashes integer, patience bigint)
 RETURNS TABLE (
   id bigint, type text, state text, worker text, overdue_ms bigint, crashes integer, leased_at bigint)
 LANGUAGE plpgsql
@@ -837,25 +888,43 @@ DECLARE
   known    timestamptz := "leasehold".leases_from();
   place    timestamptz := timestamptz 'epoch' + after_lease * interval '1 us';
   expired  tid[];
+  sizes    bigint[];
+  bytes    bigint;
   requeued bigint;
   died     bigint;
 BEGIN
+  PERFORM set_config('lock_timeout', recover.patience::text, true);
   IF place < known THEN
     place := known;
     after_id := 0;
   END IF;
-  expired := ARRAY(
-    SELECT t.ctid
+  SELECT array_agg(found.place), array_agg(found.bytes), sum(found.bytes) INTO expired, sizes, bytes
+  FROM (
+    SELECT t.ctid AS place,
+           CASE WHEN t.started AND (t.crash_count + 1 >= recover.max_crashes OR t.attempts >= t.max_attempts)
+                THEN pg_column_size(t.payload) + coalesce(pg_column_size(t.progress), 0) ELSE 0 END AS bytes
     FROM "leasehold".tasks t
     WHERE t.state = 'leased' AND t.lease_expiry < now() AND (t.leased_at, t.id) > (place, after_id)
     ORDER BY t.leased_at, t.id
     LIMIT recover.most
-    FOR UPDATE SKIP LOCKED);
+    FOR UPDATE SKIP LOCKED
+  ) AS found;
   IF after_lease = 0 AND known = '-infinity' THEN
     PERFORM "leasehold".note_leases(clock_timestamp() - begun);
   END IF;
-  IF cardinality(expired) = 0 THEN
+  IF expired IS NULL THEN
     RETURN;
+  END IF;
+  IF bytes > recover.most_bytes THEN
+    -- At least one, however large it is.
+    bytes := sizes[1];
+    FOR n IN 2 .. cardinality(sizes) LOOP
+      bytes := bytes + sizes[n];
+      IF bytes > recover.most_bytes THEN
+        expired := expired[1:n - 1];
+        EXIT;
+      END IF;
+    END LOOP;
   END IF;
   RETURN QUERY
   WITH gone AS (
@@ -903,9 +972,10 @@ $$;
 
 -- What each process that looks for tasks does about once a second. It says that it is there; and if no other
 -- process has done so within the last second, it recovers one batch of expired leases, counts the processes
--- that were there within 90 s, and once a minute adds the partitions of the coming days. Returns the number of
--- processes at least once, and with it the tasks that were recovered.
-CREATE FUNCTION "leasehold".look_after(process text, most integer, max_crashes integer)
+-- that were there within 90 s, and once a minute adds the partitions of the coming days. A process that may not
+-- recover leases has 0 for `most`. Returns the number of processes at least once, and with it the tasks that were
+-- recovered. Times in the future count as long ago: the clock was set back.
+CREATE FUNCTION "leasehold".look_after(process text, most integer, most_bytes bigint, max_crashes integer)
 RETURNS TABLE (
   fleet bigint, id bigint, type text, state text, lost_by text, overdue_ms bigint, crashes integer)
 LANGUAGE plpgsql
@@ -914,19 +984,30 @@ AS $$
 DECLARE
   last timestamptz;
 BEGIN
+  -- What a crash of the server undoes is done again soon. So nobody waits for the disk or a standby.
+  PERFORM set_config('synchronous_commit', 'off', true);
   INSERT INTO "leasehold".fleet AS f (name, seen_at) VALUES (look_after.process, now())
-  ON CONFLICT (name) DO UPDATE SET seen_at = now() WHERE f.seen_at < now() - interval '15 s';
+  ON CONFLICT (name) DO UPDATE SET seen_at = now()
+    WHERE f.seen_at NOT BETWEEN now() - interval '15 s' AND now() + interval '15 s';
 
   SELECT u.fleet INTO look_after.fleet FROM "leasehold".upkeep u;
-  SELECT u.done_at INTO last FROM "leasehold".upkeep u
-  WHERE u.done_at < now() - interval '900 ms' FOR UPDATE SKIP LOCKED;
+  SELECT u.counted_at INTO last FROM "leasehold".upkeep u
+  WHERE CASE WHEN look_after.most > 0 THEN u.recovered_at ELSE u.counted_at END
+        NOT BETWEEN now() - interval '900 ms' AND now() + interval '1 min'
+  FOR UPDATE SKIP LOCKED;
   IF FOUND THEN
-    SELECT count(*) INTO look_after.fleet FROM "leasehold".fleet f WHERE f.seen_at > now() - interval '90 s';
-    UPDATE "leasehold".upkeep SET done_at = now(), fleet = look_after.fleet;
-    DELETE FROM "leasehold".fleet f WHERE f.seen_at < now() - interval '10 min';
-    RETURN QUERY
-    SELECT look_after.fleet, r.id, r.type, r.state, r.worker, r.overdue_ms, r.crashes
-    FROM "leasehold".recover(0, 0, look_after.most, look_after.max_crashes) AS r;
+    SELECT count(*) INTO look_after.fleet FROM "leasehold".fleet f
+    WHERE f.seen_at BETWEEN now() - interval '90 s' AND now() + interval '90 s';
+    UPDATE "leasehold".upkeep u
+    SET counted_at = now(), recovered_at = CASE WHEN look_after.most > 0 THEN now() ELSE u.recovered_at END,
+        fleet = look_after.fleet;
+    DELETE FROM "leasehold".fleet f
+    WHERE f.seen_at NOT BETWEEN now() - interval '10 min' AND now() + interval '10 min';
+    IF look_after.most > 0 THEN
+      RETURN QUERY
+      SELECT look_after.fleet, r.id, r.type, r.state, r.worker, r.overdue_ms, r.crashes
+      FROM "leasehold".recover(0, 0, look_after.most, look_after.most_bytes, look_after.max_crashes, 200) AS r;
+    END IF;
     IF date_trunc('minute', last) <> date_trunc('minute', now()) THEN
       BEGIN
         PERFORM "leasehold".add_days(3);
@@ -1066,6 +1147,97 @@ BEGIN
     ) AS counted
     WHERE types.type IS NOT NULL;
   END LOOP;
+END
+$$;
+
+-- What operators do with single tasks. Functions, so that a later migration can let the programs of today do it
+-- right with columns that they do not know.
+
+-- Changes a task if it is not leased and still has the version that is expected. null: no change. Returns the
+-- new version and the type, if the task was changed.
+CREATE FUNCTION "leasehold".update_task(
+  task bigint, expected bigint, payload json, priority integer, run_at bigint, progress json)
+RETURNS TABLE (version bigint, type text)
+LANGUAGE plpgsql
+SET plan_cache_mode = force_generic_plan
+SET jit = off
+SET enable_seqscan = off
+SET enable_bitmapscan = off
+AS $$
+DECLARE
+  due timestamptz := timestamptz 'epoch' + update_task.run_at * interval '1 us';
+BEGIN
+  RETURN QUERY
+  UPDATE "leasehold".tasks t
+  SET payload = coalesce(update_task.payload, t.payload), priority = coalesce(update_task.priority, t.priority),
+      run_at = coalesce(due, t.run_at), progress = coalesce(update_task.progress, t.progress),
+      version = t.version + 1, updated_at = now()
+  WHERE t.id = task AND t.version = expected AND t.state = 'pending'
+  RETURNING t.version, t.type;
+  IF NOT FOUND THEN
+    RETURN QUERY
+    UPDATE "leasehold".finished_tasks f
+    SET payload = coalesce(update_task.payload, f.payload), priority = coalesce(update_task.priority, f.priority),
+        run_at = coalesce(due, f.run_at), progress = coalesce(update_task.progress, f.progress),
+        version = f.version + 1, updated_at = now()
+    WHERE f.id = task AND f.version = expected
+    RETURNING f.version, f.type;
+  END IF;
+END
+$$;
+
+-- Cancels a pending or leased task. The lease of its worker is stale from then on. Returns the state before if
+-- it was cancelled, and whether the task exists.
+CREATE FUNCTION "leasehold".cancel_task(task bigint) RETURNS TABLE (was text, existed boolean)
+LANGUAGE plpgsql
+SET plan_cache_mode = force_generic_plan
+SET jit = off
+SET enable_seqscan = off
+SET enable_bitmapscan = off
+AS $$
+BEGIN
+  WITH gone AS (
+    DELETE FROM "leasehold".tasks t WHERE t.id = task RETURNING t.*
+  ), cancelled AS (
+    INSERT INTO "leasehold".finished_tasks (
+      id, version, lease_id, run_at, leased_at, created_at, updated_at, finished_at, priority, attempts,
+      max_attempts, crash_count, type, state, leased_by, unique_key, payload, progress, last_error)
+    SELECT gone.id, gone.version + 1, gone.lease_id, gone.run_at, gone.leased_at, gone.created_at, now(), now(),
+           gone.priority, gone.attempts, gone.max_attempts, gone.crash_count, gone.type, 'cancelled',
+           gone.leased_by, gone.unique_key, gone.payload, gone.progress, gone.last_error
+    FROM gone
+  )
+  SELECT gone.state INTO was FROM gone;
+  existed := FOUND OR EXISTS (SELECT FROM "leasehold".finished_tasks f WHERE f.id = task);
+  RETURN NEXT;
+END
+$$;
+
+-- Makes a dead or cancelled task pending again, due now, with all its attempts. Returns its type if that was
+-- done, and whether the task exists.
+CREATE FUNCTION "leasehold".retry_task(task bigint) RETURNS TABLE (revived text, existed boolean)
+LANGUAGE plpgsql
+SET plan_cache_mode = force_generic_plan
+SET jit = off
+SET enable_seqscan = off
+SET enable_bitmapscan = off
+AS $$
+BEGIN
+  WITH gone AS (
+    DELETE FROM "leasehold".finished_tasks f
+    WHERE f.id = task AND f.state IN ('dead', 'cancelled')
+    RETURNING f.*
+  )
+  INSERT INTO "leasehold".tasks AS t (
+    id, version, lease_id, leased_at, created_at, priority, max_attempts, type, unique_key, payload, progress,
+    last_error)
+  SELECT gone.id, gone.version + 1, gone.lease_id, gone.leased_at, gone.created_at, gone.priority,
+         gone.max_attempts, gone.type, gone.unique_key, gone.payload, gone.progress, gone.last_error
+  FROM gone
+  RETURNING t.type INTO revived;
+  existed := FOUND OR EXISTS (SELECT FROM "leasehold".tasks t WHERE t.id = task)
+             OR EXISTS (SELECT FROM "leasehold".finished_tasks f WHERE f.id = task);
+  RETURN NEXT;
 END
 $$;
 

@@ -1,67 +1,25 @@
 -- What operators do with tasks.
 
 -- name: update
--- Changes a task if it is not leased and still has the expected version.
+-- Changes a task if it is not leased and still has the expected version (function update_task() in migration 1).
 --   $1 id   $2 expected version   $3 payload   $4 priority   $5 run_at in µs   $6 progress; null for no change
 -- Reply: the new version and the type, if the task was changed.
-WITH pending AS (
-  UPDATE "leasehold".tasks
-  SET payload = coalesce($3::json, payload), priority = coalesce($4::integer, priority),
-      run_at = coalesce(timestamptz 'epoch' + $5::bigint * interval '1 us', run_at),
-      progress = coalesce($6::json, progress), version = version + 1, updated_at = now()
-  WHERE id = $1::bigint AND version = $2::bigint AND state = 'pending'
-  RETURNING version, type
-), finished AS (
-  UPDATE "leasehold".finished_tasks
-  SET payload = coalesce($3::json, payload), priority = coalesce($4::integer, priority),
-      run_at = coalesce(timestamptz 'epoch' + $5::bigint * interval '1 us', run_at),
-      progress = coalesce($6::json, progress), version = version + 1, updated_at = now()
-  WHERE id = $1::bigint AND version = $2::bigint
-  RETURNING version, type
-)
-SELECT version, type FROM pending
-UNION ALL
-SELECT version, type FROM finished
+SELECT version, type
+FROM "leasehold".update_task($1::bigint, $2::bigint, $3::json, $4::integer, $5::bigint, $6::json)
 
 -- name: cancel
--- Cancels a pending or leased task. The lease of its worker is stale from then on.
+-- Cancels a pending or leased task (function cancel_task() in migration 1).
 --   $1 id
 -- Reply: the state before, pending or leased, if it was cancelled; and whether the task exists.
-WITH gone AS (
-  DELETE FROM "leasehold".tasks WHERE id = $1::bigint RETURNING *
-), cancelled AS (
-  INSERT INTO "leasehold".finished_tasks (
-    id, version, lease_id, run_at, leased_at, created_at, updated_at, finished_at, priority, attempts,
-    max_attempts, crash_count, type, state, leased_by, unique_key, payload, progress, last_error)
-  SELECT id, version + 1, lease_id, run_at, leased_at, created_at, now(), now(), priority, attempts,
-         max_attempts, crash_count, type, 'cancelled', leased_by, unique_key, payload, progress, last_error
-  FROM gone
-)
-SELECT (SELECT state FROM gone),
-       EXISTS (SELECT FROM "leasehold".tasks WHERE id = $1::bigint)
-         OR EXISTS (SELECT FROM "leasehold".finished_tasks WHERE id = $1::bigint)
+SELECT was, existed FROM "leasehold".cancel_task($1::bigint)
 
 -- name: retry
--- Makes a dead or cancelled task pending again, due now, with all its attempts.
+-- Makes a dead or cancelled task pending again, due now, with all its attempts (function retry_task() in migration 1).
 --   $1 id   $2 channel to notify, or null
 -- Reply: whether that was done, and whether the task exists.
-WITH gone AS (
-  DELETE FROM "leasehold".finished_tasks
-  WHERE id = $1::bigint AND state IN ('dead', 'cancelled')
-  RETURNING *
-), revived AS (
-  INSERT INTO "leasehold".tasks (
-    id, version, lease_id, leased_at, created_at, priority, max_attempts, type, unique_key, payload, progress,
-    last_error)
-  SELECT id, version + 1, lease_id, leased_at, created_at, priority, max_attempts, type, unique_key, payload,
-         progress, last_error
-  FROM gone
-  RETURNING type
-)
-SELECT EXISTS (SELECT FROM revived),
-       EXISTS (SELECT FROM "leasehold".tasks WHERE id = $1::bigint)
-         OR EXISTS (SELECT FROM "leasehold".finished_tasks WHERE id = $1::bigint),
-       (SELECT pg_notify($2::text, type || E'\t1') FROM revived WHERE $2::text IS NOT NULL)
+SELECT revived IS NOT NULL, existed,
+       CASE WHEN revived IS NOT NULL AND $2::text IS NOT NULL THEN pg_notify($2::text, revived || E'\t1') END
+FROM "leasehold".retry_task($1::bigint)
 
 -- name: drop_days
 -- Drops whole days of completed tasks that ended long enough ago (function drop_days() in migration 1).

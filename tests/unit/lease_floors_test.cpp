@@ -16,7 +16,7 @@ class LeaseFloorsTest : public ::testing::Test {
   static constexpr LeasePlace third{3000, 3};
   const Places none{};
 
-  Places floors_now() { return floors.floors_of("t", now); }
+  Places floors_now() { return floors.search_for("t", now).floors; }
   void full(Places last, bool satisfied, LeaseFloors::Clock::duration took) {
     floors.learn("t", {.full = true, .last = std::move(last), .satisfied = satisfied, .took = took},
                  now);
@@ -36,7 +36,7 @@ TEST_F(LeaseFloorsTest, InALongQueueGoesOnBehindTheLast) {
   EXPECT_EQ(floors_now(), (Places{{0, first}}));
   floored({{0, second}});
   EXPECT_EQ(floors_now(), (Places{{0, second}}));
-  EXPECT_EQ(floors.floors_of("another type", now), none);
+  EXPECT_EQ(floors.search_for("another type", now).floors, none);
 }
 
 TEST_F(LeaseFloorsTest, LooksFromTheHeadAgainAfterTwentyTimesAsLong) {
@@ -87,6 +87,37 @@ TEST_F(LeaseFloorsTest, EachPriorityHasAFloorOfItsOwn) {
   full({{-5, first}, {0, first}}, true, 1ms);
   EXPECT_EQ(floors_now(), (Places{{-5, third}, {0, first}, {5, first}}))
       << "only the rank in which it stopped may have more before the old floor";
+}
+
+TEST_F(LeaseFloorsTest, SlowSearchesForOtherPrioritiesTakeATwentiethOfTheTime) {
+  full({{0, first}}, true, 60ms);
+  EXPECT_FALSE(floors.search_for("t", now).gaps);
+  now += 1199ms;
+  EXPECT_EQ(floors_now(), (Places{{0, first}}));
+  EXPECT_FALSE(floors.search_for("t", now).gaps);
+  now += 2ms;
+  EXPECT_EQ(floors_now(), none) << "a full scan, which looks for them too";
+  EXPECT_FALSE(floors.search_for("t", now).gaps) << "the others need not";
+  floors.learn("t", {.gaps = false, .last = {{0, second}}, .satisfied = true, .took = 20ms}, now);
+  full({{0, first}}, true, 60ms);
+  floors.learn("t", {.last = {{0, second}}, .satisfied = true, .took = 11ms}, now);
+  now += 221ms;
+  EXPECT_TRUE(floors.search_for("t", now).gaps);
+}
+
+TEST_F(LeaseFloorsTest, QuickSearchesForOtherPrioritiesAreMadeEachTime) {
+  full({{0, first}}, true, 1ms);
+  EXPECT_TRUE(floors.search_for("t", now).gaps);
+  floored({{0, second}});
+  EXPECT_TRUE(floors.search_for("t", now).gaps);
+  full({}, false, 100ms);
+  EXPECT_TRUE(floors.search_for("no such type", now).gaps);
+}
+
+TEST_F(LeaseFloorsTest, WithoutAFloorAllPrioritiesAreLookedFor) {
+  full({}, false, 100ms);
+  EXPECT_EQ(floors_now(), none);
+  EXPECT_TRUE(floors.search_for("t", now).gaps) << "nothing would be found otherwise";
 }
 
 TEST_F(LeaseFloorsTest, ForgettingLooksFromTheHeadNextTime) {

@@ -92,9 +92,7 @@ class PlannedStore : public TaskStore {
 
   LeaseWrite progress(const LeaseKey&, std::string_view) override { unexpected(); }
   std::vector<Enqueued> enqueue(std::span<const NewTask>) override { unexpected(); }
-  std::vector<LeasedTask> lease(const LeaseRequest&, LeaseId, std::size_t) override {
-    unexpected();
-  }
+  std::vector<LeasedTask> lease(const LeaseRequest&, std::size_t) override { unexpected(); }
   void check_callers(const CallersTransaction&) const override { unexpected(); }
   std::vector<Enqueued> enqueue_in(const CallersTransaction&, std::span<const NewTask>) override {
     unexpected();
@@ -110,7 +108,10 @@ class PlannedStore : public TaskStore {
   CancelOutcome cancel(TaskId) override { unexpected(); }
   RetryOutcome retry(TaskId) override { unexpected(); }
   Recovered recover(const ExpiredLease&, const RecoveryOptions&) override { unexpected(); }
-  Upkeep look_after(std::string_view, const RecoveryOptions&) override { unexpected(); }
+  void give_back_lost() override { unexpected(); }
+  Upkeep look_after(std::string_view, const std::optional<RecoveryOptions>&) override {
+    unexpected();
+  }
   Removed remove_finished(TaskState, std::chrono::milliseconds, std::size_t) override {
     unexpected();
   }
@@ -168,12 +169,12 @@ class LeaseWritesTest : public ::testing::Test {
     HeldLease* const leases[] = {&first, &second};
     return writes(lost_reply).release(leases, std::nullopt, GivenBack::in_order);
   }
-  LeaseWrites::FailResults fail(LostReply lost_reply, HeldLease& lease) {
+  LeaseWrites::Endings fail(LostReply lost_reply, HeldLease& lease) {
     const FailedLease failed{&lease, "boom", std::nullopt};
     return writes(lost_reply).fail({&failed, 1});
   }
   /// The second one is dead, the first one is tried again.
-  LeaseWrites::FailResults fail_both(LostReply lost_reply) {
+  LeaseWrites::Endings fail_both(LostReply lost_reply) {
     const FailedLease failed[] = {{&second, "second", std::nullopt}, {&first, "first", 1s}};
     return writes(lost_reply).fail(failed);
   }

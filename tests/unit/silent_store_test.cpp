@@ -35,7 +35,7 @@ class SilentStore : public TaskStore {
  public:
   explicit SilentStore(Server& server) : server_(server) {}
 
-  std::vector<LeasedTask> lease(const LeaseRequest&, LeaseId, std::size_t) override {
+  std::vector<LeasedTask> lease(const LeaseRequest&, std::size_t) override {
     if (server_.leases++ == 0) return server_.tasks;
     EXPECT_TRUE(server_.silent_lease_ends.wait());
     fail_call();
@@ -80,7 +80,8 @@ class SilentStore : public TaskStore {
   CancelOutcome cancel(TaskId) override { fail_call(); }
   RetryOutcome retry(TaskId) override { fail_call(); }
   Recovered recover(const ExpiredLease&, const RecoveryOptions&) override { fail_call(); }
-  Upkeep look_after(std::string_view, const RecoveryOptions&) override { return {}; }
+  void give_back_lost() override {}
+  Upkeep look_after(std::string_view, const std::optional<RecoveryOptions>&) override { return {}; }
   Removed remove_finished(TaskState, std::chrono::milliseconds, std::size_t) override {
     fail_call();
   }

@@ -205,6 +205,30 @@ TEST_F(TaskBoardTest, WhatComesWhileADangerousTaskIsAloneIsGivenBack) {
   EXPECT_EQ(dangerous->task.key.id, TaskId{1});
 }
 
+TEST_F(TaskBoardTest, OneMoreCrashThanAllowedIsDangerous) {
+  TaskBoard careful{kinds, concurrency, prefetch, 0, 2};
+  careful.add({make_suspect(1, 1)});
+  EXPECT_EQ(careful.room().places, 0U) << "dead after the next one, and others with it";
+  TaskBoard careless{kinds, concurrency, prefetch, 0, 4};
+  careless.add({make_suspect(1, 1)});
+  EXPECT_GT(careless.room().places, 0U);
+}
+
+// Its release may take long, for instance because somebody has locked its row.
+TEST_F(TaskBoardTest, ADangerousTaskThatIsGivenBackHoldsNobodyUp) {
+  board.add({make(1), make(2), make(3), make(4)});
+  for (int i = 0; i < 4; ++i) board.next({});
+  board.add({make_dangerous(5)});
+  EXPECT_EQ(board.room().places, 0U);
+  board.ring(Clock::now() + 2s, fail);
+  EXPECT_EQ(board.load().settling, 1U) << "given back, because no thread is free";
+  TaskBoard fresh{kinds, concurrency, prefetch};
+  fresh.add({make_dangerous(6)});
+  fresh.close();
+  EXPECT_EQ(fresh.load().settling, 1U);
+  EXPECT_EQ(fresh.room().places, concurrency - 1);
+}
+
 TEST_F(TaskBoardTest, ADangerousTaskDoesNotWaitForeverToBeAlone) {
   board.add({make(1)});
   const auto slow = board.next({});
@@ -294,6 +318,22 @@ TEST_F(TaskBoardTest, ALookWaitsForItsPaceAndManyTasksShortenIt) {
   EXPECT_FALSE(looks) << "a random part of eleven hours";
   board.announce({.added = {{"t", 1'000'000'000}}});
   leaser.join();
+}
+
+// The store is away, and handlers are quick: their results must not fill the memory.
+TEST_F(TaskBoardTest, NothingIsStartedWhileResultsPileUp) {
+  constexpr std::size_t prefetch_bytes = 1024;
+  TaskBoard small{kinds, concurrency, prefetch, prefetch_bytes};
+  small.add({make(1), make(2)});
+  const auto run = small.next({});
+  small.returned(run, {.text = std::string(17 * 1024 * 1024, 'x')});
+  EXPECT_EQ(small.room().places, 0U);
+  std::stop_source no_wait;
+  no_wait.request_stop();
+  EXPECT_EQ(small.next(no_wait.get_token()), nullptr);
+  std::jthread settling([&] { small.settled(small.take_outcomes({})); });
+  EXPECT_EQ(small.next({})->task.key.id.value, 2) << "it goes on once they are written";
+  EXPECT_GT(small.room().places, 0U);
 }
 
 TEST_F(TaskBoardTest, WhatIsSettledIsNotPutBack) {

@@ -151,7 +151,7 @@ class UnrulyStore : public TaskStore {
     UnrulyServer& server;
   };
 
-  std::vector<LeasedTask> lease(const LeaseRequest& request, LeaseId, std::size_t starts) override {
+  std::vector<LeasedTask> lease(const LeaseRequest& request, std::size_t starts) override {
     server_.execute({"lease",
                      {},
                      "limit " + std::to_string(request.limit) + " starts " +
@@ -188,7 +188,8 @@ class UnrulyStore : public TaskStore {
     server_.execute({"get", {id.value}});
     return std::nullopt;
   }
-  Upkeep look_after(std::string_view, const RecoveryOptions&) override {
+  void give_back_lost() override {}
+  Upkeep look_after(std::string_view, const std::optional<RecoveryOptions>&) override {
     server_.execute({"look after", {}});
     return {{}, server_.fleet};
   }

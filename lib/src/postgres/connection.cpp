@@ -42,6 +42,7 @@ Connection::Connection(const PostgresUri& uri, std::size_t first_host)
 }
 
 Connection::~Connection() {
+  if (receiver_) interrupt();  // so that UNLISTEN waits for no answer
   receiver_.reset();
   silence_.reset();
   connection_.reset();

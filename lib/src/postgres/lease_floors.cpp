@@ -5,7 +5,9 @@
 namespace leasehold::inline v0::postgres {
 namespace {
 
-constexpr auto cheap = std::chrono::milliseconds{50};
+constexpr LeaseFloors::Clock::duration cheap = std::chrono::milliseconds{50};
+// A lease that takes no longer looks for other priorities each time.
+constexpr LeaseFloors::Clock::duration quick = std::chrono::milliseconds{10};
 constexpr auto longest_pause = std::chrono::seconds{5};
 constexpr int share_of_full_scans = 20;
 
@@ -13,20 +15,24 @@ constexpr int share_of_full_scans = 20;
 constexpr std::size_t most_types = 10'000;
 constexpr std::size_t most_ranks = 100;
 
+/// So that searches which take so long take a twentieth of the time.
+LeaseFloors::Clock::duration pause_after(LeaseFloors::Clock::duration took) {
+  return std::min<LeaseFloors::Clock::duration>(took * share_of_full_scans, longest_pause);
+}
+
 }  // namespace
 
-LeaseFloors::Places LeaseFloors::floors_of(const std::string& type, Clock::time_point now) {
+LeaseFloors::Search LeaseFloors::search_for(const std::string& type, Clock::time_point now) {
   const ThreadLock lock(mutex_);
   const auto found = entries_.find(type);
   if (found == entries_.end()) return {};
   Entry& entry = found->second;
-  if (now < entry.full_scan_due) return entry.floors;
-  // One thread searches from the head; the others need not do it at the same time.
-  entry.full_scan_due =
-      now + std::min<Clock::duration>(
-                std::max<Clock::duration>(entry.full_scan_took, cheap) * share_of_full_scans,
-                longest_pause);
-  return {};
+  const bool full = now >= entry.full_scan_due;
+  const bool gaps = full || entry.floors.empty() || now >= entry.gaps_due;
+  // One thread makes a search that takes long; the others need not do it at the same time.
+  if (full) entry.full_scan_due = now + pause_after(std::max(entry.full_scan_took, cheap));
+  if (gaps && entry.gaps_took >= quick) entry.gaps_due = now + pause_after(entry.gaps_took);
+  return {full ? Places{} : entry.floors, gaps};
 }
 
 bool LeaseFloors::full_scan_is_cheap(const std::string& type) {
@@ -48,10 +54,13 @@ void LeaseFloors::learn(const std::string& type, const Scan& scan, Clock::time_p
       found = entries_.emplace(type, Entry{}).first;
     }
     found->second.full_scan_took = scan.took;
-    found->second.full_scan_due =
-        now + std::min<Clock::duration>(scan.took * share_of_full_scans, longest_pause);
+    found->second.full_scan_due = now + pause_after(scan.took);
   }
   if (found == entries_.end()) return;
+  if (scan.gaps) {
+    found->second.gaps_took = scan.took;
+    found->second.gaps_due = scan.took < quick ? now : now + pause_after(scan.took);
+  }
   Places& floors = found->second.floors;
   if (floors.size() >= most_ranks) floors.clear();
   for (const auto& [rank, last] : scan.last) {

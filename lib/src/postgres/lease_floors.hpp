@@ -29,6 +29,10 @@ struct LeasePlace {
 /// by full scans from the head. Full scans take up to a twentieth of the time. In addition, one is
 /// made at once if a lease found fewer tasks than it wanted, unless it is known to be slow.
 ///
+/// Priorities without a floor are looked for in the gaps between those that have one. If that is
+/// slow, because nothing but dead entries is left of a priority, it too takes up to a twentieth of
+/// the time.
+///
 /// Thread-safe.
 class LeaseFloors {
  public:
@@ -36,14 +40,19 @@ class LeaseFloors {
   /// By rank, which is the negated priority.
   using Places = std::map<int, LeasePlace>;
 
-  /// The floors to use now. Empty for a full scan.
-  Places floors_of(const std::string& type, Clock::time_point now);
+  /// How to search now.
+  struct Search {
+    Places floors;     ///< empty for a full scan
+    bool gaps = true;  ///< also for priorities without a floor
+  };
+  Search search_for(const std::string& type, Clock::time_point now);
 
   /// Whether a full scan is cheap enough to be made whenever a lease found too few tasks.
   bool full_scan_is_cheap(const std::string& type);
 
   struct Scan {
     bool full = false;       ///< it began at the head of each rank
+    bool gaps = true;        ///< it looked for other ranks
     Places last;             ///< the last task that it leased in each rank
     bool satisfied = false;  ///< it leased as many as it was allowed to
     Clock::duration took{};
@@ -58,6 +67,8 @@ class LeaseFloors {
     Places floors;
     Clock::time_point full_scan_due;
     Clock::duration full_scan_took{};
+    Clock::time_point gaps_due;
+    Clock::duration gaps_took{};
   };
 
   ThreadMutex mutex_;

@@ -8,6 +8,8 @@
 #include <utility>
 
 #include "leasehold/errors.hpp"
+#include "postgres/lock_patience.hpp"
+#include "postgres/postgres_errors.hpp"
 #include "postgres/rows.hpp"
 #include "support/backoff.hpp"
 #include "support/random.hpp"
@@ -35,10 +37,10 @@ struct Leasing::Reply {
 /// One call of lease(), which takes one statement or a few.
 struct Leasing::Call {
   const LeaseRequest& request;
-  LeaseId lease;  ///< of the statement under way
   std::size_t starts;
   std::size_t bytes;  ///< that the rest of the tasks may have
   Companion* companion;
+  LeaseId lease{};  ///< of the statement under way
   std::vector<LeasedTask> tasks{};
   std::vector<std::string> with_more{};  ///< types that the last statement leased in full
   std::set<std::string> with_floor{};    ///< types that were not searched from the head
@@ -47,22 +49,32 @@ struct Leasing::Call {
 };
 
 Leasing::Leasing(ConnectionPool& pool, const Statements& statements, const PostgresOptions& options)
-    : pool_(pool), statements_(statements), options_(options) {}
+    : pool_(pool),
+      statements_(statements),
+      options_(options),
+      patience_(table_patience(options.command_timeout)) {
+  const ThreadLock lock(mutex_);
+  lost_.reserve(most_lost);  // so that looking for them later cannot fail
+}
 
-std::vector<LeasedTask> Leasing::lease(const LeaseRequest& request, LeaseId lease,
-                                       std::size_t starts, Companion* companion) {
-  give_back_lost();
+std::vector<LeasedTask> Leasing::lease(const LeaseRequest& request, std::size_t starts,
+                                       Companion* companion) {
+  try {
+    give_back_lost(When::if_due);
+  } catch (const OutcomeUnknown& error) {
+    throw Unavailable(error.what());  // nothing of this call has been sent
+  }
   // Another type goes first each time, so that a limit below the number of types is fair too.
   std::vector<std::string> types = request.types;
   const auto first = std::ptrdiff_t(turns_.next(types));
   std::rotate(types.begin(), types.begin() + first, types.end());
 
-  Call call{request, lease, starts, request.max_bytes, companion};
+  Call call{request, starts, request.max_bytes, companion};
   const std::size_t share = (request.limit + types.size() - 1) / types.size();
   try {
     run(call, types, share, From::floor);
     run_for_the_rest(call);
-  } catch (const Error&) {
+  } catch (const std::exception&) {
     const bool completed = companion != nullptr && companion->done;
     if (completed) companion->lease_error = std::current_exception();
     // The tasks that were leased before must be returned: otherwise they would wait for their
@@ -96,22 +108,26 @@ void Leasing::run_for_the_rest(Call& call) {
 }
 
 void Leasing::run(Call& call, std::span<const std::string> types, std::size_t share, From from) {
-  // If the reply is lost, what earlier statements have leased must not be given back.
-  if (!call.tasks.empty()) call.lease = LeaseId{random_number()};
+  // If the reply is lost, its tasks are found by this number: those of other statements must not
+  // be taken for them.
+  call.lease = LeaseId{random_number()};
   Companion* const companion = std::exchange(call.companion, nullptr);
   const auto sent = Clock::now();
   ArrayText names;
+  ArrayText gaps;
   ArrayText of;
   ArrayText ranks;
   ArrayText run_ats;
   ArrayText ids;
-  std::map<std::string_view, LeaseFloors::Scan> scans;
+  Scans scans;
   for (std::size_t i = 0; i < types.size(); ++i) {
     names.add(types[i]);
-    const auto floors =
-        from == From::floor ? floors_.floors_of(types[i], sent) : LeaseFloors::Places{};
-    scans[types[i]].full = floors.empty();
-    for (const auto& [rank, place] : floors) {
+    const auto search =
+        from == From::floor ? floors_.search_for(types[i], sent) : LeaseFloors::Search{};
+    gaps.add(as_text(search.gaps));
+    scans[types[i]].full = search.floors.empty();
+    scans[types[i]].gaps = search.gaps;
+    for (const auto& [rank, place] : search.floors) {
       of.add(static_cast<std::int64_t>(i + 1));
       ranks.add(rank);
       run_ats.add(place.run_at_us);
@@ -126,15 +142,29 @@ void Leasing::run(Call& call, std::span<const std::string> types, std::size_t sh
       .add(static_cast<std::int64_t>(call.missing()))
       .add(static_cast<std::int64_t>(call.bytes))
       .add(static_cast<std::int64_t>(call.starts));
-  if (!companion) params.add(as_text(options_.lease_commit == LeaseCommit::wait));
+  if (!companion) {
+    params.add(as_text(options_.lease_commit == LeaseCommit::wait)).add(patience_.count());
+  }
   params.add(std::move(names))
+      .add(std::move(gaps))
       .add(std::move(of))
       .add(std::move(ranks))
       .add(std::move(run_ats))
       .add(std::move(ids));
   Reply reply = send(call, params, companion);
-  const auto now = Clock::now();
+  try {
+    take(call, reply, types, share, scans);
+  } catch (const std::bad_alloc&) {
+    std::erase_if(call.tasks, [&](const auto& task) { return task.key.lease == call.lease; });
+    look_for_later(call);
+    throw;
+  }
+}
 
+/// Notes what a statement has leased, and what can be learned from it.
+void Leasing::take(Call& call, Reply& reply, std::span<const std::string> types, std::size_t share,
+                   Scans& scans) {
+  const auto now = Clock::now();
   std::map<std::string_view, std::size_t> leased;
   std::size_t bytes = 0;
   for (LeasedTask& task : reply.tasks) {
@@ -193,6 +223,10 @@ Leasing::Reply Leasing::send(const Call& call, const Params& params, Companion* 
     } catch (const OutcomeUnknown&) {
       look_for_later(call);
       throw;
+    } catch (const SqlRefused& refused) {
+      // Completions that share the statement can meet a locked row; a lease only a locked table.
+      if (companion || refused.sqlstate() != sqlstate::lock_not_available) throw;
+      throw Unavailable(refused.what());
     } catch (const Error&) {
       throw;
     } catch (const std::exception& error) {  // no memory for the tasks, for example
@@ -208,21 +242,21 @@ Leasing::Reply Leasing::send(const Call& call, const Params& params, Companion* 
 }
 
 /// The tasks of this call may be leased to nobody. They are given back later.
-void Leasing::look_for_later(const Call& call) {
+void Leasing::look_for_later(const Call& call) noexcept {
   const ThreadLock lock(mutex_);
-  if (lost_.size() >= most_lost) return;
+  if (lost_.size() >= most_lost) lost_.erase(lost_.begin());
   lost_.push_back({call.lease, Clock::now() + std::min(call.request.duration, longest_search)});
 }
 
 /// A call that hangs on the server can still be executed after we have looked, so each is looked
 /// for until its leases have expired, or for some minutes if they are long.
-void Leasing::give_back_lost() {
+void Leasing::give_back_lost(When when) {
   ArrayText ids;
   {
     const ThreadLock lock(mutex_);
     const auto now = Clock::now();
     std::erase_if(lost_, [&](const Lost& one) { return one.until < now; });
-    if (lost_.empty() || now < next_give_back_) return;
+    if (lost_.empty() || (when == When::if_due && now < next_give_back_)) return;
     next_give_back_ = now + between_give_backs;
     for (const Lost& one : lost_) ids.add(one.lease.value);
   }

@@ -2,8 +2,10 @@
 
 #include <chrono>
 #include <exception>
+#include <map>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "postgres/connection_pool.hpp"
@@ -31,8 +33,12 @@ class Leasing {
 
   /// The tasks are ordered by priority, then run_at, then id. Once the companion is done, only
   /// that says what is wrong with the lease.
-  std::vector<LeasedTask> lease(const LeaseRequest& request, LeaseId lease, std::size_t starts,
+  std::vector<LeasedTask> lease(const LeaseRequest& request, std::size_t starts,
                                 Companion* companion = nullptr);
+
+  enum class When { if_due, now };
+  /// Gives back what was leased by statements whose reply was lost.
+  void give_back_lost(When when);
 
   /// Whether a lease of these types takes hardly longer than a completion, as far as is known.
   bool is_quick(const LeaseRequest& request);
@@ -44,7 +50,7 @@ class Leasing {
   using Clock = std::chrono::steady_clock;
   enum class From { floor, head };
   struct Call;
-  /// A call whose reply was lost. Its tasks may be leased to nobody.
+  /// A statement whose reply was lost. Its tasks may be leased to nobody.
   struct Lost {
     LeaseId lease;
     Clock::time_point until;  ///< then it need not be looked for any more
@@ -52,14 +58,17 @@ class Leasing {
 
   void run_for_the_rest(Call& call);
   void run(Call& call, std::span<const std::string> types, std::size_t share, From from);
+  using Scans = std::map<std::string_view, LeaseFloors::Scan>;
   struct Reply;
+  void take(Call& call, Reply& reply, std::span<const std::string> types, std::size_t share,
+            Scans& scans);
   Reply send(const Call& call, const Params& params, Companion* companion);
-  void look_for_later(const Call& call);
-  void give_back_lost();
+  void look_for_later(const Call& call) noexcept;
 
   ConnectionPool& pool_;
   const Statements& statements_;
   const PostgresOptions& options_;
+  const std::chrono::milliseconds patience_;  // with somebody who has locked the table
   LeaseFloors floors_;
   Turns turns_;
 

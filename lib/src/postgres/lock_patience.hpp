@@ -13,4 +13,10 @@ inline std::chrono::milliseconds lock_patience(std::chrono::milliseconds command
   return std::clamp(command_timeout / 2, milliseconds{1}, milliseconds{1'000});
 }
 
+/// How long a statement that skips locked rows waits for a table that somebody has locked. Less
+/// than the time-out, so that it ends by itself where requests to cancel it get lost.
+inline std::chrono::milliseconds table_patience(std::chrono::milliseconds command_timeout) {
+  return std::max(command_timeout * 3 / 4, std::chrono::milliseconds{1});
+}
+
 }  // namespace leasehold::inline v0::postgres

@@ -17,7 +17,10 @@ struct Explanation {
 constexpr std::array explanations{
     Explanation{"40", Reason::conflict,
                 "conflicts with other transactions, also when it was repeated"},
-    Explanation{"55P03", Reason::conflict, "could not lock the row within lock_timeout"},
+    Explanation{"55P03", Reason::conflict, "could not lock the row or table within lock_timeout"},
+    // The only rows that a check of ours can refuse are completed tasks, while the partition of
+    // their day is added.
+    Explanation{"23514", Reason::conflict, "the partitions are changing"},
     Explanation{"25006", Reason::read_only,
                 "this server is read-only: point the URI at the primary"},
     Explanation{"42P01", Reason::no_schema, "the tables do not exist: run migrate"},

@@ -35,9 +35,10 @@ void PostgresTaskStore::transact(const std::function<void(sqlite3*)>& /*work*/) 
 std::unique_ptr<TaskStore> PostgresTaskStore::twin(std::chrono::milliseconds patience) const {
   TaskQueueOptions options = options_;
   options.postgres.connections = 1;
-  options.postgres.connect_timeout = std::min(patience, options.postgres.connect_timeout);
   options.postgres.command_timeout = std::min(patience, options.postgres.command_timeout);
-  return std::make_unique<PostgresTaskStore>(uri_, options);
+  PostgresUri uri = uri_;
+  uri.connect_timeout = std::min(patience, uri.connect_timeout);
+  return std::make_unique<PostgresTaskStore>(std::move(uri), options);
 }
 
 std::unique_ptr<TaskListener> PostgresTaskStore::listen() const {

@@ -25,10 +25,10 @@ class PostgresTaskStore : public TaskStore {
   std::vector<Enqueued> enqueue_in(const CallersTransaction& transaction,
                                    std::span<const NewTask> tasks) override;
 
-  std::vector<LeasedTask> lease(const LeaseRequest& request, LeaseId lease,
-                                std::size_t starts) override {
-    return small_calls_.lease(request, lease, starts);
+  std::vector<LeasedTask> lease(const LeaseRequest& request, std::size_t starts) override {
+    return small_calls_.lease(request, starts);
   }
+  void give_back_lost() override { leasing_.give_back_lost(Leasing::When::now); }
 
   // lease_writes.cpp
   Renewed extend(std::span<const Renewable> leases, std::chrono::milliseconds duration) override;
@@ -45,7 +45,8 @@ class PostgresTaskStore : public TaskStore {
 
   // recover.cpp
   Recovered recover(const ExpiredLease& after, const RecoveryOptions& options) override;
-  Upkeep look_after(std::string_view process, const RecoveryOptions& options) override;
+  Upkeep look_after(std::string_view process,
+                    const std::optional<RecoveryOptions>& options) override;
 
   // inspect.cpp
   std::optional<StoredTask> get(TaskId id) override;

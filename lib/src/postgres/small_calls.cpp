@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <iterator>
+#include <numeric>
 
 #include "leasehold/errors.hpp"
 #include "postgres/lease_keys.hpp"
@@ -15,6 +16,14 @@ using std::chrono::milliseconds;
 
 // Calls for fewer tasks than this are combined, and so many calls at most.
 constexpr std::size_t small = 50;
+// So many bytes of results at most, in addition to those of a single call.
+constexpr std::size_t most_result_bytes = 1024 * 1024;
+
+std::size_t bytes_of(std::span<const FinishedTask> tasks) {
+  return std::accumulate(
+      tasks.begin(), tasks.end(), std::size_t{0},
+      [](std::size_t sum, const FinishedTask& task) { return sum + task.result.size(); });
+}
 
 /// How many combined calls are under way at once. Meanwhile later ones are collected.
 std::size_t most_under_way(std::size_t connections) {
@@ -88,13 +97,12 @@ SmallCalls::SmallCalls(ConnectionPool& pool, Leasing& leasing, const Statements&
           [this](auto chosen, const Call& next) { return may_join(chosen, next); },
           [this](auto calls) { run(calls); }) {}
 
-std::vector<LeasedTask> SmallCalls::lease(const LeaseRequest& request, LeaseId lease,
-                                          std::size_t starts) {
-  if (request.limit >= small) return leasing_.lease(request, lease, starts);
-  Call call = LeaseCall{request, lease, starts};
+std::vector<LeasedTask> SmallCalls::lease(const LeaseRequest& request, std::size_t starts) {
+  if (request.limit >= small) return leasing_.lease(request, starts);
+  Call call = LeaseCall{request, starts};
   calls_.submit(call);
   auto& mine = std::get<LeaseCall>(call);
-  if (mine.alone) return leasing_.lease(request, lease, starts);
+  if (mine.alone) return leasing_.lease(request, starts);
   return std::move(mine.tasks);
 }
 
@@ -128,6 +136,9 @@ bool SmallCalls::may_lease_together(const Leases& chosen, const LeaseCall& next)
 }
 
 bool SmallCalls::may_complete_together(const Completions& chosen, const CompleteCall& next) {
+  std::size_t bytes = bytes_of(next.tasks);
+  for (const CompleteCall* call : chosen) bytes += bytes_of(call->tasks);
+  if (bytes > most_result_bytes) return false;
   // The answer names ids, so two leases of one task could not be told apart.
   const auto fits = [&](const CompleteCall* other) {
     return other->keep == next.keep &&
@@ -161,7 +172,7 @@ void SmallCalls::lease_together(const Leases& calls, Leasing::Companion* compani
     sum.limit += call->request.limit;
     starts += call->starts;
   }
-  auto tasks = leasing_.lease(sum, calls.front()->lease, starts, companion);
+  auto tasks = leasing_.lease(sum, starts, companion);
   auto next = std::make_move_iterator(tasks.begin());
   const auto end = std::make_move_iterator(tasks.end());
   for (LeaseCall* call : calls) {

@@ -22,13 +22,12 @@ class SmallCalls {
   SmallCalls(ConnectionPool& pool, Leasing& leasing, const Statements& statements,
              const PostgresOptions& options);
 
-  std::vector<LeasedTask> lease(const LeaseRequest& request, LeaseId lease, std::size_t starts);
+  std::vector<LeasedTask> lease(const LeaseRequest& request, std::size_t starts);
   std::vector<TaskId> complete(std::span<const FinishedTask> tasks, Keep keep);
 
  private:
   struct LeaseCall {
     const LeaseRequest& request;
-    LeaseId lease;
     std::size_t starts;
     std::vector<LeasedTask> tasks{};
     bool alone = false;  ///< make a statement for this call only

@@ -184,10 +184,11 @@ WriteResults LeaseWrites::complete(std::span<const FinishedLease> finished, Keep
   return results;
 }
 
-WriteResults LeaseWrites::release(std::span<HeldLease* const> leases,
-                                  std::optional<milliseconds> delay, GivenBack when) {
+LeaseWrites::Endings LeaseWrites::release(std::span<HeldLease* const> leases,
+                                          std::optional<milliseconds> delay, GivenBack when) {
   const auto keys = keys_of(leases);
-  WriteResults results{std::vector(leases.size(), WriteResult::undecided), nullptr};
+  Endings results{{std::vector(leases.size(), WriteResult::undecided), nullptr},
+                  std::vector(leases.size(), TaskState::pending)};
   const auto write = [&] {
     try {
       return store_.release(keys, delay, when);
@@ -203,24 +204,50 @@ WriteResults LeaseWrites::release(std::span<HeldLease* const> leases,
     results.error = std::current_exception();
     return results;
   }
-  // No look-up: either the first attempt released the task, or it was not ours any more. Both ways
-  // it is free for others, as was wanted.
   for (std::size_t i = 0; i < leases.size(); ++i) {
-    if (leases[i]->release_in_doubt) results.each[i] = WriteResult::accepted;
+    if (results.each[i] != WriteResult::stale) continue;
+    if (!leases[i]->perhaps_completed) {
+      // No look-up: either the first attempt released the task, or it was not ours any more. Both
+      // ways it is free for others, as was wanted.
+      if (leases[i]->release_in_doubt) results.each[i] = WriteResult::accepted;
+      continue;
+    }
+    results.each[i] = WriteResult::undecided;
+    if (results.error) continue;  // each look-up would wait for its own time-out
+    try {
+      const Verdict verdict = look_up_release(*leases[i]);
+      results.each[i] = verdict.result;
+      results.states[i] = verdict.state;
+    } catch (const Error&) {
+      results.error = std::current_exception();
+    }
   }
-  telemetry_.released.add(number_accepted(results.each));
+  all_or_none(leases, results);
+  for (std::size_t i = 0; i < leases.size(); ++i) {
+    if (results.each[i] != WriteResult::accepted) continue;
+    if (results.states[i] != TaskState::completed) telemetry_.released.add();
+  }
   return results;
 }
 
-LeaseWrites::FailResults LeaseWrites::fail(std::span<const FailedLease> failed) {
+/// What became of the task whose release was refused, after it had been handed over to a
+/// transaction of its handler.
+LeaseWrites::Verdict LeaseWrites::look_up_release(const HeldLease& lease) {
+  const auto completed =
+      was_completed(lease, look_up([&] { return store_.get(lease.task.key.id); }));
+  if (completed != WriteResult::stale) return {completed, TaskState::completed};
+  return {lease.release_in_doubt ? WriteResult::accepted : WriteResult::stale};
+}
+
+LeaseWrites::Endings LeaseWrites::fail(std::span<const FailedLease> failed) {
   std::vector<HeldLease*> leases;
   std::vector<FailedTask> tasks;
   for (const auto& [lease, error, retry_after] : failed) {
     leases.push_back(lease);
     tasks.push_back({lease->task.key, error, retry_after});
   }
-  FailResults results{{std::vector(leases.size(), WriteResult::undecided), nullptr},
-                      std::vector(leases.size(), TaskState::pending)};
+  Endings results{{std::vector(leases.size(), WriteResult::undecided), nullptr},
+                  std::vector(leases.size(), TaskState::pending)};
   try {
     const auto outcomes = once_or_twice("fail", leases, [&] { return store_.fail(tasks); });
     for (std::size_t i = 0; i < outcomes.size(); ++i) {

@@ -76,16 +76,16 @@ class LeaseWrites {
   // These end the lease. They throw nothing: an error is part of the result.
 
   WriteResults complete(std::span<const FinishedLease> leases, Keep keep);
-  /// `delay`: none to keep the task's place in the queue.
-  WriteResults release(std::span<HeldLease* const> leases,
-                       std::optional<std::chrono::milliseconds> delay, GivenBack when);
 
-  struct FailResults : WriteResults {
+  struct Endings : WriteResults {
     /// Of those that were accepted: pending or dead; or completed, by the handler's own
     /// transaction.
     std::vector<TaskState> states;
   };
-  FailResults fail(std::span<const FailedLease> leases);
+  /// `delay`: none to keep the task's place in the queue.
+  Endings release(std::span<HeldLease* const> leases,
+                  std::optional<std::chrono::milliseconds> delay, GivenBack when);
+  Endings fail(std::span<const FailedLease> leases);
 
  private:
   template <typename Write>
@@ -98,6 +98,7 @@ class LeaseWrites {
     WriteResult result = WriteResult::stale;
     TaskState state = TaskState::pending;
   };
+  Verdict look_up_release(const HeldLease& lease);
   Verdict look_up_failure(const HeldLease& lease, std::string_view error);
 
   TaskStore& store_;

@@ -38,8 +38,7 @@ std::vector<TaskLease> QueueCore::lease(LeaseRequest request) {
 
 QueueCore::Leased QueueCore::lease_tasks(const LeaseRequest& request, std::size_t starts) {
   const auto sent = BootClock::now();  // before the call: latency must shorten trust
-  Leased leased{store->lease(request, LeaseId{random_number()}, starts),
-                trusted_until(sent, request.duration)};
+  Leased leased{store->lease(request, starts), trusted_until(sent, request.duration)};
   telemetry.lease_time.add(
       std::chrono::duration_cast<std::chrono::microseconds>(BootClock::now() - sent));
   telemetry.leased.add(leased.tasks.size());
@@ -48,9 +47,9 @@ QueueCore::Leased QueueCore::lease_tasks(const LeaseRequest& request, std::size_
 }
 
 std::size_t QueueCore::look_after() {
-  if (!options.recovery || !upkeep_.is_due(BootClock::now())) return 0;
+  if (!upkeep_.is_due(BootClock::now())) return 0;
   try {
-    const Upkeep done = store->look_after(runner.str(), *options.recovery);
+    const Upkeep done = store->look_after(runner.str(), options.recovery);
     upkeep_.learn(done.fleet);
     note_recovered(done.recovered);
     return done.recovered.size();
@@ -58,6 +57,9 @@ std::size_t QueueCore::look_after() {
     // Not the caller's trouble, unless it lasts: then the lease reports it.
     log_info(*logger, "task upkeep failed", {{"error", error.what()}});
     return 0;
+  } catch (const OutcomeUnknown& error) {
+    // Nothing that the caller wanted has been sent.
+    throw Unavailable(error.what());
   }
 }
 

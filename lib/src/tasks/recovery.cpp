@@ -28,10 +28,9 @@ RecoveryReport Recovery::run_once() {
 void Recovery::recover_in_batches(
     const std::function<void(const RecoveryReport& batch)>& on_batch) {
   ExpiredLease after;
-  RecoveryReport batch;
-  do {
+  for (;;) {
     Recovered recovered = core_->store->recover(after, options_);
-    batch = {.tasks = std::move(recovered.tasks), .batches = 1};
+    RecoveryReport batch{.tasks = std::move(recovered.tasks), .batches = 1};
     if (batch.tasks.empty()) return;
     for (const RecoveredTask& task : batch.tasks) {
       ++(task.state == TaskState::dead ? batch.dead : batch.requeued);
@@ -41,7 +40,7 @@ void Recovery::recover_in_batches(
     // Onwards from the last one, so that leases which could not be taken back do not block the
     // rest.
     after = recovered.last;
-  } while (batch.tasks.size() == options_.batch);
+  }
 }
 
 }  // namespace leasehold::inline v0

@@ -24,8 +24,8 @@ struct sqlite3;
 
 namespace leasehold::inline v0 {
 
-/// Names one call of lease(), or one of its statements: a random number that the client chose. The
-/// store keeps it with each task that was leased by it. If a failover loses commits, the same
+/// Names one statement that leases tasks: a random number that the client chose. The store keeps it
+/// with each task that was leased by it. If a failover loses commits, the same
 /// version of a task can be leased twice, but never with the same number.
 struct LeaseId {
   std::int64_t value = 0;
@@ -157,8 +157,11 @@ class TaskStore {
   /// most `starts` of them, and all suspects, are leased as started; no more suspects than `starts`
   /// are leased, except for a single one. If the reply is lost, the store gives the tasks back as
   /// soon as it can.
-  virtual std::vector<LeasedTask> lease(const LeaseRequest& request, LeaseId lease,
-                                        std::size_t starts) = 0;
+  virtual std::vector<LeasedTask> lease(const LeaseRequest& request, std::size_t starts) = 0;
+
+  /// Gives back now what was leased by calls whose reply was lost. For those who will not call
+  /// lease() again.
+  virtual void give_back_lost() = 0;
 
   // Writes of a lease's holder. They leave tasks that are not leased by this key alone, and return
   // the tasks whose write was accepted. Keys are in order of id. If somebody keeps a row locked,
@@ -199,8 +202,10 @@ class TaskStore {
   /// Upkeep for all that use the queue. Each process that looks for tasks calls it, about once a
   /// second or less often in a large fleet, and thereby says that it is there. One of them does the
   /// work, if nobody did it within the last second: it takes back one batch of expired leases and
-  /// makes room for the finished tasks of the coming days. `process` names the caller.
-  virtual Upkeep look_after(std::string_view process, const RecoveryOptions& options) = 0;
+  /// makes room for the finished tasks of the coming days. `process` names the caller. Without
+  /// options it recovers nothing.
+  virtual Upkeep look_after(std::string_view process,
+                            const std::optional<RecoveryOptions>& options) = 0;
 
   /// Deletes one chunk of the tasks that ended in this state at least `age` ago.
   virtual Removed remove_finished(TaskState state, std::chrono::milliseconds age,

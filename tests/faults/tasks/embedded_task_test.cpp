@@ -196,13 +196,14 @@ TEST_P(EmbeddedTaskTest, LookingForExpiredLeasesKeepsNobodyFromWriting) {
   const auto other = connect();
   const OwnTransaction lock{other.get()};
   lock.execute("BEGIN IMMEDIATE");
-  EXPECT_TRUE(store.look_after("w", {}).recovered.empty()) << "none has expired: it only reads";
+  EXPECT_TRUE(store.look_after("w", RecoveryOptions{}).recovered.empty())
+      << "none has expired: it only reads";
   lock.execute("ROLLBACK");
   expire(id);
   lock.execute("BEGIN IMMEDIATE");
-  EXPECT_THROW(store.look_after("w", {}), Unavailable);
+  EXPECT_THROW(store.look_after("w", RecoveryOptions{}), Unavailable);
   lock.execute("ROLLBACK");
-  EXPECT_EQ(store.look_after("w", {}).recovered.size(), 1U);
+  EXPECT_EQ(store.look_after("w", RecoveryOptions{}).recovered.size(), 1U);
   EXPECT_EQ(lease.complete(), LeaseWrite::stale);
 }
 

@@ -233,6 +233,28 @@ TEST_F(TaskFaultsTest, OnlyTasksThatNobodyHeardOfAreGivenBack) {
   EXPECT_TRUE(queue.complete(others).empty());
 }
 
+// Nobody calls lease() after that.
+TEST_F(TaskFaultsTest, AWorkerThatStopsGivesBackWhatItHasNotHeardOf) {
+  TaskQueue queue{bad_uri, options()};
+  TaskQueue direct{server.uri()};
+  // It looks only when it hears of tasks.
+  Worker worker{queue, {.lease = 1h, .poll_min = 1h, .poll_max = 1h}};
+  worker.on("t", [](Task&) {});
+  std::stop_source stop;
+  std::jthread running([&] { worker.run(stop.get_token()); });
+  ASSERT_TRUE(eventually([&] {  // until it listens, and has prepared its statements
+    direct.enqueue({.type = "t"});
+    return worker.stats().completed > 0;
+  }));
+  ASSERT_TRUE(eventually([&] { return sql("SELECT count(*) FROM leasehold.tasks") == "0"; }));
+  proxy.swallow_next_reply(Then::cut, "leasehold_lease");
+  direct.enqueue({.type = "t"});
+  ASSERT_TRUE(proxy.wait_swallowed());
+  stop.request_stop();
+  running.join();
+  EXPECT_EQ(sql("SELECT count(*) FROM leasehold.tasks WHERE state = 'leased'"), "0");
+}
+
 TEST_F(TaskFaultsTest, ARefusalAfterALostReplyIsOutcomeUnknown) {
   TaskQueue queue{bad_uri, options()};
   prepare(queue);

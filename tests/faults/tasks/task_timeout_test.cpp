@@ -84,6 +84,7 @@ TEST_F(TaskTimeoutTest, ALockedTableCostsNoMoreBackendsThanThePoolHas) {
   together(4, [&](int) {
     for (int i = 0; i < 3; ++i) {
       EXPECT_THROW(queue.lease({.types = {"t"}}), Unavailable) << "it did not happen";
+      EXPECT_THROW(queue.list({.state = TaskState::pending}), Unavailable) << "cancelled";
     }
     --callers;
   });
@@ -96,6 +97,26 @@ TEST_F(TaskTimeoutTest, ALockedTableCostsNoMoreBackendsThanThePoolHas) {
   EXPECT_TRUE(eventually([&] { return count(our_backends() + " AND state <> 'idle'") == 0; }, 60s));
   EXPECT_EQ(count("leasehold.tasks WHERE state = 'leased'"), 0) << "leased for nobody";
   EXPECT_EQ(queue.lease({.types = {"t"}}).size(), 1U) << "no cancellation is left over";
+}
+
+// A pooler may lose requests to cancel. The statement then ends by itself, and is not executed for
+// nobody when the lock is gone.
+TEST_F(TaskTimeoutTest, ALeaseThatCanNotBeCancelledEndsAllTheSame) {
+  FaultProxy proxy{server.port()};
+  TaskQueue queue{
+      PostgresServer::uri_through(proxy.port()) + "?application_name=" + name,
+      {.postgres = {.connections = 1, .command_timeout = 500ms}, .recovery = std::nullopt}};
+  queue.enqueue({.type = "t"});
+  pqxx::connection other{server.uri()};
+  pqxx::work lock{other};
+  lock.exec("LOCK TABLE leasehold.tasks IN ACCESS EXCLUSIVE MODE");
+  proxy.swallow_next_request(Then::hang, "\x04\xd2\x16\x2e");
+  EXPECT_THROW(queue.lease({.types = {"t"}}), Unavailable);
+  EXPECT_TRUE(
+      eventually([&] { return count(our_backends() + " AND wait_event_type = 'Lock'") == 0; }, 60s))
+      << "nobody waits for the lock any more";
+  lock.commit();
+  EXPECT_EQ(count("leasehold.tasks WHERE state = 'leased'"), 0);
 }
 
 // What a busy hour needed is not kept for ever.

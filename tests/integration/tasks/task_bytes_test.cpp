@@ -1,9 +1,11 @@
 // How many bytes one call of lease() returns.
 #include <gtest/gtest.h>
 
+#include <numeric>
 #include <string>
 #include <vector>
 
+#include "tests/support/eventually.hpp"
 #include "tests/support/message_of.hpp"
 #include "tests/support/task_store.hpp"
 
@@ -81,6 +83,28 @@ TEST_P(TaskBytesTest, AllTypesTogetherHaveOneLimit) {
     queue.complete(leases);
   }
   EXPECT_EQ(of_a, 10U) << "all were leased";
+}
+
+// Dead tasks are moved with all they have. One statement must not move more than it can.
+TEST_P(TaskBytesTest, LargeTasksOfACrashedWorkerAreTakenBackInParts) {
+  constexpr std::size_t number = 40;
+  TaskQueue crowd{uri(), {.recovery = std::nullopt}};
+  crowd.enqueue(std::vector<NewTask>(
+      number,
+      {.type = "t", .payload = '"' + std::string(1'000'000, 'x') + '"', .max_attempts = 1}));
+  auto leases = crowd.lease(
+      {.types = {"t"}, .limit = number, .duration = 100ms, .max_bytes = std::size_t{1} << 30});
+  ASSERT_EQ(leases.size(), number);
+  for (auto& lease : leases) lease.abandon();
+  std::vector<std::size_t> batches;
+  EXPECT_TRUE(eventually([&] {
+    Recovery{crowd}.recover_in_batches(
+        [&](const RecoveryReport& batch) { batches.push_back(batch.dead); });
+    return std::accumulate(batches.begin(), batches.end(), std::size_t{0}) == number;
+  }));
+  if (in_postgres()) {
+    EXPECT_GT(batches.size(), 1U);
+  }
 }
 
 TEST_P(TaskBytesTest, LimitsThatAreWrongAreRefused) {

@@ -166,6 +166,40 @@ TEST_F(TaskDaysTest, ExpiredLeasesComeBackEvenIfNoDaysCanBeAdded) {
       "DROP OWNED BY powerless; DROP ROLE powerless");
 }
 
+// A completion that waits while the partition of its day is added would go to the wrong one, and is
+// refused by it.
+TEST_F(TaskDaysTest, ACompletionSurvivesThatItsDayIsAdded) {
+  TaskQueue queue{uri()};
+  queue.enqueue({.type = "t"});
+  auto lease = lease_one(queue);
+  sql("DROP TABLE leasehold." + day(0));
+  pqxx::connection other{uri()};
+  pqxx::work adding{other};
+  adding.exec("SELECT leasehold.add_days(0)");
+  std::jthread completing([&] { EXPECT_EQ(lease.complete(), LeaseWrite::accepted); });
+  EXPECT_TRUE(eventually([&] {
+    return sql("SELECT count(*) FROM pg_locks WHERE NOT granted") != "0";
+  })) << "it waits for the other transaction";
+  adding.commit();
+  completing.join();
+  EXPECT_EQ(count(day(0)), 1);
+}
+
+// ATTACH would read all of it, and nobody could complete a task meanwhile.
+TEST_F(TaskDaysTest, NoDaysAreAddedBesideALargeTableOfStrays) {
+  sql("DROP TABLE leasehold." + day(1));
+  sql("INSERT INTO leasehold.finished_tasks (id, version, lease_id, run_at, created_at, updated_at,"
+      " finished_at, priority, attempts, max_attempts, crash_count, type, state, payload)"
+      " SELECT i, 2, 7, now(), now(), now(), now() - interval '9 days', 0, 1, 10, 0, 't', "
+      "'completed',"
+      " ('\"' || repeat('x', 1700) || '\"')::json FROM generate_series(1, 40000) i");
+  sql("SELECT leasehold.add_days(1)");
+  EXPECT_FALSE(is_there(1));
+  sql("TRUNCATE leasehold.finished_completed_other");
+  sql("SELECT leasehold.add_days(1)");
+  EXPECT_TRUE(is_there(1));
+}
+
 TEST_F(TaskDaysTest, RetentionDropsWholeDays) {
   for (const int ago : {1, 2, 3, 9}) {
     add_old_day(ago);

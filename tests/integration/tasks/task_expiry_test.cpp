@@ -142,7 +142,7 @@ TEST_P(TaskExpiryTest, ARecoveryDoesNotWaitForOneThatHangsBeforeItsCommit) {
   crash_with_new(3, 1);
   pqxx::connection connection{uri()};
   pqxx::work hanging{connection};
-  ASSERT_EQ(hanging.exec("SELECT * FROM leasehold.recover(0, 0, 1, 3)").size(), 1U);
+  ASSERT_EQ(hanging.exec("SELECT * FROM leasehold.recover(0, 0, 1, 1000000, 3, 1000)").size(), 1U);
   EXPECT_EQ(Recovery{queue}.run_once().tasks.size(), 3U);
   EXPECT_EQ(counted(queue), Counted(3, 2));
   hanging.commit();

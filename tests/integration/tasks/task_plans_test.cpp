@@ -122,7 +122,8 @@ class TaskPlansTest : public PostgresTaskTest {
   static std::string lease(int share, int most, const std::string& types,
                            const std::string& floors) {
     return "leasehold.lease('w', 1, 30000, " + std::to_string(share) + ", " + std::to_string(most) +
-           ", 1000000, " + std::to_string(most) + ", true, " + types + ", " + floors + ")";
+           ", 1000000, " + std::to_string(most) + ", true, 1000, " + types +
+           ", array_fill(true, ARRAY[cardinality(" + types + "::text[])]), " + floors + ")";
   }
   static constexpr const char* no_floors = "'{}', '{}', '{}', '{}'";
 
@@ -224,7 +225,7 @@ TEST_F(TaskPlansTest, SlowSearchesAreNotRepeated) {
   sql("INSERT INTO leasehold.tasks (type, payload, priority) VALUES ('dead', '{}', 1)");
   // Whose leases are living is not what this is about.
   sql("UPDATE leasehold.tasks SET lease_expiry = now() + interval '1 h' WHERE state = 'leased'");
-  const std::string recover = "SELECT * FROM leasehold.recover(0, 0, 1000, 3)";
+  const std::string recover = "SELECT * FROM leasehold.recover(0, 0, 1000, 1000000, 3, 1000)";
   const std::string heads = "SELECT * FROM leasehold.pending_heads()";
   const std::string counts = "SELECT * FROM leasehold.count_tasks(10)";
   // From the beginning, however slow this machine is.
@@ -249,7 +250,8 @@ TEST_F(TaskPlansTest, SlowSearchesAreNotRepeated) {
   const std::string pending =
       "SELECT number FROM leasehold.count_tasks(10) WHERE of_type = 'dead' AND in_state = "
       "'pending'";
-  const std::string recovered = "SELECT count(*) FROM leasehold.recover(0, 0, 1000, 3)";
+  const std::string recovered =
+      "SELECT count(*) FROM leasehold.recover(0, 0, 1000, 1000000, 3, 1000)";
   EXPECT_EQ(sql(pending), "1");
   EXPECT_EQ(sql(recovered), "0");
   sql("UPDATE leasehold.upkeep SET leases_until = now(), heads_until = now()");
@@ -293,15 +295,17 @@ TEST_F(TaskPlansTest, Get) {
   expect_small_scans_only(plan);
 }
 TEST_F(TaskPlansTest, GiveBack) {
-  expect_index(plan_of("lease.sql", "give_back", "{5,7}"), "Index Scan using tasks_leased");
+  expect_index(plans_inside("SELECT count(*) FROM leasehold.give_back('{5,7}')"),
+               "Index Scan using tasks_leased");
 }
 TEST_F(TaskPlansTest, Update) {
-  const auto plan = plan_of("manage.sql", "update", 5, 1, nullptr, 1, nullptr, nullptr);
+  const auto plan =
+      plans_inside("SELECT count(*) FROM leasehold.update_task(5, 1, NULL, 1, NULL, NULL)");
   EXPECT_NE(plan.find("tasks_pkey"), std::string::npos) << plan;
   expect_small_scans_only(plan);
 }
 TEST_F(TaskPlansTest, Recover) {
-  expect_index(plans_inside("SELECT count(*) FROM leasehold.recover(0, 0, 1000, 3)"),
+  expect_index(plans_inside("SELECT count(*) FROM leasehold.recover(0, 0, 1000, 1000000, 3, 1000)"),
                "Index Scan using tasks_leased");
 }
 TEST_F(TaskPlansTest, Counts) {
@@ -353,12 +357,12 @@ TEST_F(TaskPlansTest, Enqueue) {
   EXPECT_EQ(plan.find("Scan on tasks"), std::string::npos) << plan;
 }
 TEST_F(TaskPlansTest, Cancel) {
-  const auto plan = plan_of("manage.sql", "cancel", 5);
+  const auto plan = plans_inside("SELECT count(*) FROM leasehold.cancel_task(5)");
   EXPECT_NE(plan.find("tasks_pkey"), std::string::npos) << plan;
   expect_small_scans_only(plan);
 }
 TEST_F(TaskPlansTest, Retry) {
-  const auto plan = plan_of("manage.sql", "retry", 5, nullptr);
+  const auto plan = plans_inside("SELECT count(*) FROM leasehold.retry_task(5)");
   EXPECT_NE(plan.find("tasks_pkey"), std::string::npos) << plan;
   expect_small_scans_only(plan);
 }

@@ -66,7 +66,7 @@ class TaskRightsTest : public PostgresTaskTest {
     sql("DELETE FROM leasehold.tasks; DELETE FROM leasehold.finished_tasks;"
         "DELETE FROM leasehold.fences; DELETE FROM leasehold.fleet; DELETE FROM leasehold.heads;"
         "DELETE FROM leasehold.recovered;"
-        "UPDATE leasehold.upkeep SET done_at = DEFAULT, leases_until = DEFAULT, "
+        "UPDATE leasehold.upkeep SET recovered_at = DEFAULT, leases_until = DEFAULT, "
         "  heads_until = DEFAULT;"
         "INSERT INTO leasehold.fleet VALUES ('long gone', now() - interval '1 h')");
     try {
@@ -107,9 +107,9 @@ class TaskRightsTest : public PostgresTaskTest {
       {
         pqxx::connection connection{uri_as(app)};
         pqxx::nontransaction as_worker{connection};
-        as_worker.exec("SELECT * FROM leasehold.look_after('w', 10, 3)");
+        as_worker.exec("SELECT * FROM leasehold.look_after('w', 10, 1000000, 3)");
         sql("UPDATE leasehold.fleet SET seen_at = now() - interval '1 min'");
-        as_worker.exec("SELECT * FROM leasehold.look_after('w', 10, 3)");
+        as_worker.exec("SELECT * FROM leasehold.look_after('w', 10, 1000000, 3)");
       }
       look(queue);
       queue.remove_finished({.completed = 1ms, .cancelled = 1ms, .dead = 1ms});

@@ -9,6 +9,7 @@
 #include "sqlite/tasks/lease_end.hpp"
 #include "sqlite/tasks/sqlite_task_store.hpp"
 #include "sqlite_task_sql.hpp"
+#include "support/random.hpp"
 
 namespace leasehold::inline v0::sqlite {
 namespace {
@@ -170,8 +171,7 @@ class LeaseCall {
 
 }  // namespace
 
-std::vector<LeasedTask> SqliteTaskStore::lease(const LeaseRequest& request, LeaseId lease,
-                                               std::size_t starts) {
+std::vector<LeasedTask> SqliteTaskStore::lease(const LeaseRequest& request, std::size_t starts) {
   // After a lease that found nothing, only read at first: idle workers that poll must not keep
   // others from writing.
   if (found_nothing_.load(std::memory_order_relaxed)) {
@@ -188,7 +188,7 @@ std::vector<LeasedTask> SqliteTaskStore::lease(const LeaseRequest& request, Leas
   }
   const std::size_t turn = turns_.next(request.types);
   auto tasks = database_->write([&](Connection& connection) {
-    return LeaseCall(connection, request, lease, starts).run(turn);
+    return LeaseCall(connection, request, LeaseId{random_number()}, starts).run(turn);
   });
   found_nothing_.store(tasks.empty(), std::memory_order_relaxed);
   return tasks;

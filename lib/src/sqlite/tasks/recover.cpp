@@ -42,14 +42,16 @@ Recovered SqliteTaskStore::recover(const ExpiredLease& after, const RecoveryOpti
   });
 }
 
-Upkeep SqliteTaskStore::look_after(std::string_view /*process*/, const RecoveryOptions& options) {
+Upkeep SqliteTaskStore::look_after(std::string_view /*process*/,
+                                   const std::optional<RecoveryOptions>& options) {
+  if (!options) return {};
   // Only read at first: idle workers that poll must not keep others from writing.
   const bool any_expired = database_->read([](Connection& connection) {
     auto row = connection.prepare(task_sql::any_expired, since_boot());
     return row.step() && row.integer(0) != 0;
   });
   if (!any_expired) return {};
-  return {.recovered = recover({}, options).tasks};
+  return {.recovered = recover({}, *options).tasks};
 }
 
 }  // namespace leasehold::inline v0::sqlite

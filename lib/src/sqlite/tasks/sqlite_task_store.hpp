@@ -30,8 +30,8 @@ class SqliteTaskStore : public TaskStore {
                                    std::span<const NewTask> tasks) override;
 
   // leasing.cpp
-  std::vector<LeasedTask> lease(const LeaseRequest& request, LeaseId lease,
-                                std::size_t starts) override;
+  std::vector<LeasedTask> lease(const LeaseRequest& request, std::size_t starts) override;
+  void give_back_lost() override {}  // no reply is ever lost
 
   // lease_writes.cpp
   Renewed extend(std::span<const Renewable> leases, std::chrono::milliseconds duration) override;
@@ -46,7 +46,8 @@ class SqliteTaskStore : public TaskStore {
 
   // recover.cpp
   Recovered recover(const ExpiredLease& after, const RecoveryOptions& options) override;
-  Upkeep look_after(std::string_view process, const RecoveryOptions& options) override;
+  Upkeep look_after(std::string_view process,
+                    const std::optional<RecoveryOptions>& options) override;
 
   // inspect.cpp
   std::optional<StoredTask> get(TaskId id) override;

@@ -17,13 +17,20 @@ using std::chrono::milliseconds;
 using Kind = TaskOutcome::Kind;
 using Reason = ServerRefused::Reason;
 
-/// The most bytes of results in one statement: far below what a server accepts.
-constexpr std::size_t most_result_bytes = 16 * 1024 * 1024;
+/// The most bytes in one statement: far below what a server accepts, and no more than it can move
+/// within a time-out.
+constexpr std::size_t most_bytes_at_once = 16 * 1024 * 1024;
 
+/// Of results, and of what the store has to move with tasks that end.
 std::size_t bytes_of(const std::vector<TaskRunPtr>& runs) {
-  return std::accumulate(
-      runs.begin(), runs.end(), std::size_t{0},
-      [](std::size_t sum, const TaskRunPtr& run) { return sum + run->outcome.text.size(); });
+  return std::accumulate(runs.begin(), runs.end(), std::size_t{0},
+                         [](std::size_t sum, const TaskRunPtr& run) {
+                           return sum + run->bytes + run->outcome.text.size();
+                         });
+}
+
+bool is_too_large(const std::vector<TaskRunPtr>& runs) {
+  return runs.size() > 1 && bytes_of(runs) > most_bytes_at_once;
 }
 
 /// Whether an exception is none of Leasehold's, so that no store should have thrown it.
@@ -41,7 +48,8 @@ bool is_foreign(const std::exception_ptr& error) {
 /// Whether a refusal may be due to a single task: the store would accept others.
 bool concerns_one(const ServerRefused& refused) {
   return refused.reason() == Reason::other || refused.reason() == Reason::out_of_memory ||
-         refused.reason() == Reason::conflict;
+         refused.reason() == Reason::conflict ||
+         refused.reason() == Reason::newer_schema;  // a state of the task that is not known
 }
 
 /// Whether the store refused the whole batch, perhaps because of a single task, so that the others
@@ -191,7 +199,7 @@ bool Settler::save(TaskRun& run, std::string_view progress) {
 }
 
 void Settler::complete(const Runs& runs, Keep keep) {
-  const bool too_large = runs.size() > 1 && bytes_of(runs) > most_result_bytes;
+  const bool too_large = is_too_large(runs);
   WriteResults results;
   if (!too_large && may_call()) {
     results = attempt(runs, [&] {
@@ -208,7 +216,7 @@ void Settler::complete(const Runs& runs, Keep keep) {
 }
 
 void Settler::release(const Runs& runs) {
-  WriteResults results;
+  LeaseWrites::Endings results;
   if (may_call()) {
     results = attempt(runs, [&] {
       std::vector<HeldLease*> leases;
@@ -221,12 +229,16 @@ void Settler::release(const Runs& runs) {
   if (refused_as_one(results)) {
     return write_parts(runs, [&](const Runs& part) { release(part); });
   }
-  apply("release", runs, results, [](std::size_t) { return TaskEventType::released; });
+  apply("release", runs, results, [&](std::size_t i) {
+    return results.states[i] == TaskState::completed ? TaskEventType::completed
+                                                     : TaskEventType::released;
+  });
 }
 
 void Settler::fail(const Runs& runs) {
-  LeaseWrites::FailResults results;
-  if (may_call()) {
+  const bool too_large = is_too_large(runs);
+  LeaseWrites::Endings results;
+  if (!too_large && may_call()) {
     results = attempt(runs, [&] {
       std::vector<FailedLease> failed;
       failed.reserve(runs.size());
@@ -236,7 +248,7 @@ void Settler::fail(const Runs& runs) {
       return writes_.fail(failed);
     });
   }
-  if (refused_as_one(results)) {
+  if (too_large || refused_as_one(results)) {
     return write_parts(runs, [&](const Runs& part) { fail(part); });
   }
   for (std::size_t i = 0; i < results.each.size(); ++i) {

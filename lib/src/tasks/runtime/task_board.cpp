@@ -19,6 +19,9 @@ constexpr milliseconds longest_in_queue{1'000};
 // Outcomes are written together: at most this many, and none waits longer than this for others.
 constexpr std::ptrdiff_t most_outcomes = 1'000;
 constexpr milliseconds longest_wait{2};
+// Results that wait to be written, in addition to what is leased ahead: while there are more bytes
+// of them, nothing is started.
+constexpr std::size_t most_result_bytes = 16 * 1024 * 1024;
 // The weight of the last run in the mean.
 constexpr double weight = 1.0 / 16;
 
@@ -31,8 +34,11 @@ LookPace::Clock::time_point when(LookPace::Clock::time_point heard, auto wait, s
 }  // namespace
 
 TaskBoard::TaskBoard(std::span<const TaskKind> kinds, std::size_t concurrency, std::size_t prefetch,
-                     std::size_t prefetch_bytes)
-    : concurrency_(concurrency), prefetch_(prefetch), prefetch_bytes_(prefetch_bytes) {
+                     std::size_t prefetch_bytes, int max_crashes)
+    : concurrency_(concurrency),
+      prefetch_(prefetch),
+      prefetch_bytes_(prefetch_bytes),
+      max_crashes_(max_crashes) {
   for (const TaskKind& kind : kinds) lanes_.push_back({&kind, {}});
 }
 
@@ -44,7 +50,7 @@ std::size_t TaskBoard::prefetch_now() const {
 }
 
 std::size_t TaskBoard::places() const {
-  if (alone_ != nullptr) return 0;
+  if (alone_ != nullptr || results_pile_up()) return 0;
   const std::size_t taken = running_ + queued_ + settling_;
   const std::size_t all = concurrency_ + prefetch_now();
   return all > taken ? all - taken : 0;
@@ -59,8 +65,20 @@ std::size_t TaskBoard::bytes_left() const {
   return prefetch_bytes_ > queued_bytes_ ? prefetch_bytes_ - queued_bytes_ : 0;
 }
 
+/// The store is away, or slower than the handlers.
+bool TaskBoard::results_pile_up() const {
+  return result_bytes_ > prefetch_bytes_ + most_result_bytes;
+}
+
 bool TaskBoard::at_its_limit(const Lane& lane) {
   return lane.kind->options.limit && lane.held >= *lane.kind->options.limit;
+}
+
+/// It has crashed its worker more than once, or another task has that ran beside it. Or it would
+/// be dead after one more crash, and so might be those that run beside it.
+bool TaskBoard::is_dangerous(const TaskRun& run) const {
+  const int crashes = run.task.crash_count;
+  return crashes > 1 || (crashes > 0 && crashes + 1 >= max_crashes_);
 }
 
 /// A single free place is not enough: a thread must be without work, or half of what was leased
@@ -137,7 +155,7 @@ void TaskBoard::add(std::vector<TaskRunPtr> runs) {
   const auto now = Clock::now();
   cautious_ = std::any_of(runs.begin(), runs.end(), [](auto& run) { return run->task.suspect; });
   const auto dangerous =
-      std::find_if(runs.begin(), runs.end(), [](auto& run) { return run->dangerous(); });
+      std::find_if(runs.begin(), runs.end(), [&](auto& run) { return is_dangerous(*run); });
   if (dangerous != runs.end() && alone_ == nullptr) {
     give_back_queued();
     alone_ = dangerous->get();
@@ -365,8 +383,10 @@ void TaskBoard::settled(std::span<const TaskRunPtr> runs) {
   for (const TaskRunPtr& run : runs) {
     run->stage = LeaseStage::ended;
     --settling_;
+    result_bytes_ -= run->outcome.text.size();
     forget_if_over(*run);
   }
+  if (queued_ > 0 && !results_pile_up()) work_.notify_all();
   changed();
 }
 
@@ -477,6 +497,7 @@ TaskBoard::Load TaskBoard::load() const {
 void TaskBoard::settle(const TaskRunPtr& run, TaskOutcome outcome) {
   run->stage = LeaseStage::settling;
   run->outcome = std::move(outcome);
+  result_bytes_ += run->outcome.text.size();
   if (unsettled_.empty()) unsettled_since_ = Clock::now();
   unsettled_.push_back(run);
   ++settling_;
@@ -491,7 +512,7 @@ void TaskBoard::queue(TaskRunPtr run) {
 }
 
 bool TaskBoard::may_start() const {
-  if (queued_ == 0) return false;
+  if (queued_ == 0 || results_pile_up()) return false;
   if (alone_ == nullptr) return true;
   // It is the only one in the queue.
   return runs_.size() == 1 || alone_->waited_enough;
@@ -509,6 +530,7 @@ TaskRunPtr TaskBoard::take_next() {
 
 /// Gives back a task that was not started.
 void TaskBoard::give_back(const TaskRunPtr& run) {
+  if (run.get() == alone_) alone_ = nullptr;  // the others need not wait until that is written
   run->forget_payload();
   settle(run, {.kind = TaskOutcome::Kind::release, .when = GivenBack::unstarted});
 }

@@ -11,6 +11,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "leasehold/recovery_options.hpp"
 #include "support/thread_safety.hpp"
 #include "tasks/lease_writes.hpp"
 #include "tasks/runtime/look_pace.hpp"
@@ -35,7 +36,8 @@ class TaskBoard {
   using Clock = TaskRun::Clock;
 
   TaskBoard(std::span<const TaskKind> kinds, std::size_t concurrency, std::size_t prefetch,
-            std::size_t prefetch_bytes = 16 * 1024 * 1024);
+            std::size_t prefetch_bytes = 16 * 1024 * 1024,
+            int max_crashes = RecoveryOptions{}.max_crashes);
 
   /// How long nothing is leased after the start of a dangerous task.
   static constexpr std::chrono::milliseconds longest_alone{5'000};
@@ -161,6 +163,8 @@ class TaskBoard {
   Load load_now() const LEASEHOLD_REQUIRES(mutex_) { return {running_, queued_, settling_}; }
   std::size_t idle() const LEASEHOLD_REQUIRES(mutex_);
   std::size_t bytes_left() const LEASEHOLD_REQUIRES(mutex_);
+  bool results_pile_up() const LEASEHOLD_REQUIRES(mutex_);
+  bool is_dangerous(const TaskRun& run) const;
   void queue(TaskRunPtr run) LEASEHOLD_REQUIRES(mutex_);
   bool may_start() const LEASEHOLD_REQUIRES(mutex_);
   TaskRunPtr take_next() LEASEHOLD_REQUIRES(mutex_);
@@ -184,6 +188,7 @@ class TaskBoard {
   const std::size_t concurrency_;
   const std::size_t prefetch_;
   const std::size_t prefetch_bytes_;
+  const int max_crashes_;
 
   mutable ThreadMutex mutex_;
   StoppableCondition work_;
@@ -204,9 +209,10 @@ class TaskBoard {
   std::vector<TaskRunPtr> unsaved_ LEASEHOLD_GUARDED_BY(mutex_);   // held, with progress to write
   std::size_t queued_ LEASEHOLD_GUARDED_BY(mutex_) = 0;
   std::size_t queued_bytes_ LEASEHOLD_GUARDED_BY(mutex_) = 0;
-  std::size_t running_ LEASEHOLD_GUARDED_BY(mutex_) = 0;   // threads in a handler
-  std::size_t settling_ LEASEHOLD_GUARDED_BY(mutex_) = 0;  // unsettled, or taken to be written
-  double mean_run_us_ LEASEHOLD_GUARDED_BY(mutex_) = -1;   // recently; below 0: not known yet
+  std::size_t result_bytes_ LEASEHOLD_GUARDED_BY(mutex_) = 0;  // of outcomes not written yet
+  std::size_t running_ LEASEHOLD_GUARDED_BY(mutex_) = 0;       // threads in a handler
+  std::size_t settling_ LEASEHOLD_GUARDED_BY(mutex_) = 0;      // unsettled, or taken to be written
+  double mean_run_us_ LEASEHOLD_GUARDED_BY(mutex_) = -1;       // recently; below 0: not known yet
   // A suspect was among the tasks leased last, and there may be more. They are leased as started,
   // so nothing is leased ahead.
   bool cautious_ LEASEHOLD_GUARDED_BY(mutex_) = false;

@@ -63,9 +63,6 @@ struct TaskRun : HeldLease {
     std::string{}.swap(task.progress);
   }
 
-  /// It has crashed its worker more than once, or another task has that ran beside it.
-  bool dangerous() const noexcept { return task.crash_count > 1; }
-
   const TaskKind& kind;
   const std::size_t lane;   // on the board
   const std::size_t bytes;  // of its payload and its progress when it was leased

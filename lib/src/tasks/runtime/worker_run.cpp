@@ -37,7 +37,8 @@ microseconds waited(const LeasedTask& task) {
 
 WorkerRun::WorkerRun(QueueCore& core, const WorkerOptions& options, const std::string& name,
                      std::span<const TaskKind> kinds, WorkerTelemetry& telemetry)
-    : board_(kinds, options.concurrency, options.prefetch, options.prefetch_bytes),
+    : board_(kinds, options.concurrency, options.prefetch, options.prefetch_bytes,
+             core.options.recovery.value_or(RecoveryOptions{}).max_crashes),
       outage_(core.logger, name),
       context_{core, options, name, board_, telemetry, outage_},
       leaser_(context_, kinds),
@@ -78,6 +79,7 @@ void WorkerRun::run(const std::stop_token& stop, const std::stop_token& now) {
   watch(ever, [](const Load& load) { return load.running == 0; });
   const auto give_up_at = Clock::now() + longest_settling;
   leasing.join();  // the tasks that it has just leased are given back, however long that took
+  give_back_lost();
   watch(std::max(give_up_at, Clock::now() + shortest_settling),
         [](const Load& load) { return load.settling == 0; });
   if (const auto left = board_.load().settling; left > 0) {
@@ -88,6 +90,15 @@ void WorkerRun::run(const std::stop_token& stop, const std::stop_token& now) {
   // Both at once, because each may have to wait for an answer that does not come.
   settling.request_stop();
   renewing.request_stop();
+}
+
+/// Otherwise a lease whose reply was lost would have to expire.
+void WorkerRun::give_back_lost() {
+  try {
+    context_.core.store->give_back_lost();
+  } catch (const std::exception& error) {
+    context_.outage.failed("give back", error);
+  }
 }
 
 /// Watches deadlines and the end of trust until `done`, which is asked under the board's mutex.

@@ -50,6 +50,7 @@ class WorkerRun {
   TaskOutcome after_outage(const TaskRun& run, std::string_view error) const;
   LeaseWrite write_progress(const TaskRunPtr& run, std::string_view json);
   void listen(const std::stop_token& stop);
+  void give_back_lost();
   void watch(Clock::time_point until, const std::function<bool(const TaskBoard::Load&)>& done);
 
   TaskBoard board_;
