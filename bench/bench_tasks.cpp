@@ -21,6 +21,7 @@ const std::vector<Case>& cases() {
   static const std::vector<Case> all{
       {"drain_batched", drain_batched},
       {"drain_single", drain_single},
+      {"drain_single_depth", drain_single_depth},
       {"enqueue_bulk", enqueue_bulk},
       {"depth_10k_vs_10M", depth},
       {"finished_50M", finished_50M},

@@ -20,6 +20,10 @@ Result drain_batched(TaskBench& bench, const std::string& name);
 /// Lease and complete one task at a time by 8 threads, against pgbench with as many clients.
 Result drain_single(TaskBench& bench, const std::string& name);
 
+/// One task at a time from a deep table, against a shallow one: just after the load and after a
+/// checkpoint, and the same with pgbench, to tell our share from that of the disk.
+Result drain_single_depth(TaskBench& bench, const std::string& name);
+
 /// Many tasks in one call, against COPY by psql.
 Result enqueue_bulk(TaskBench& bench, const std::string& name);
 
