@@ -39,6 +39,10 @@ void* operator new(std::size_t size) {
   if (place == nullptr) throw std::bad_alloc{};
   return place;
 }
+// Of the same kind, because what it allocates is given to the operator below.
+void* operator new(std::size_t size, const std::nothrow_t& /*nothrow*/) noexcept {
+  return std::malloc(std::max<std::size_t>(size, 1));
+}
 void operator delete(void* place) noexcept { std::free(place); }
 void operator delete(void* place, std::size_t) noexcept { std::free(place); }
 
