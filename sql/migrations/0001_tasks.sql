@@ -142,9 +142,9 @@ CREATE INDEX finished_cancelled_age ON "leasehold".finished_cancelled (finished_
 -- With the rights of the tables' owner, so that every worker can do it.
 --
 -- To attach a partition, PostgreSQL reads all of finished_completed_other, and locks everybody out meanwhile. So
--- if that has become large, because nobody has added days for long, it goes on taking the completed tasks until
--- retention has emptied it.
-CREATE FUNCTION "leasehold".add_days(ahead integer) RETURNS void
+-- if that has become larger than `largest_other` bytes, because nobody could add days for long, it goes on taking
+-- the completed tasks. An operator can allow more in a quiet hour.
+CREATE FUNCTION "leasehold".add_days(ahead integer, largest_other bigint DEFAULT 67108864) RETURNS void
 LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
 SET lock_timeout = '100ms'
@@ -157,7 +157,7 @@ DECLARE
   first text;  -- ISO dates are read alike whatever the session's settings are
   last  text;
 BEGIN
-  IF pg_relation_size('"leasehold".finished_completed_other') > 64 * 1024 * 1024 THEN
+  IF pg_relation_size('"leasehold".finished_completed_other') > add_days.largest_other THEN
     RETURN;
   END IF;
   FOR n IN 0 .. least(add_days.ahead, 100) LOOP
@@ -194,9 +194,11 @@ SELECT "leasehold".add_days(7);
 
 -- Drops the days of completed tasks that ended at least `age` ms ago, the oldest first and at most 20 in one call,
 -- as far as no other transaction is in the way. Returns the number of tasks, which is an estimate for days with
--- more than 100,000. Only the owner of the tables may drop them.
+-- more than 100,000. With the rights of the tables' owner, because nobody else may drop a table: only those to whom
+-- its owner has granted it may call it.
 CREATE FUNCTION "leasehold".drop_days(age bigint) RETURNS bigint
-LANGUAGE plpgsql
+LANGUAGE plpgsql SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp
 SET lock_timeout = '50ms'
 AS $$
 DECLARE
@@ -239,6 +241,8 @@ BEGIN
   RETURN dropped;
 END
 $$;
+
+REVOKE EXECUTE ON FUNCTION "leasehold".drop_days(bigint) FROM PUBLIC;
 
 -- The processes that look for tasks, and when each was seen last. By their number they decide how often
 -- each of them looks.
@@ -591,11 +595,11 @@ $$;
 -- id, version and lease_id are the same.
 
 -- Renews leases for `duration` ms. A row that somebody has locked does not cost the other leases their
--- renewal. Returns the leases that are still the caller's, and which of them were renewed. No index holds
--- what it changes, so that all updates can be HOT.
+-- renewal. Returns id and lease id of the leases that are still the caller's, and which of them were renewed. No
+-- index holds what it changes, so that all updates can be HOT.
 CREATE FUNCTION "leasehold".extend(
   ids bigint[], versions bigint[], leases bigint[], now_started bigint[], duration bigint)
-RETURNS TABLE (id bigint, renewed boolean)
+RETURNS TABLE (id bigint, lease bigint, renewed boolean)
 LANGUAGE plpgsql
 SET lock_timeout = '50ms'
 SET plan_cache_mode = force_generic_plan
@@ -606,8 +610,9 @@ SET enable_hashjoin = off
 SET enable_mergejoin = off
 AS $$
 DECLARE
-  mine tid[];
-  done bigint[];
+  mine  tid[];
+  done  bigint[];
+  named bigint[];  -- their lease ids
 BEGIN
   BEGIN
     WITH written AS (
@@ -616,9 +621,9 @@ BEGIN
           started = t.started OR t.id = ANY (extend.now_started)
       FROM unnest(extend.ids, extend.versions, extend.leases) AS given (id, version, lease)
       WHERE t.id = given.id AND t.version = given.version AND t.lease_id = given.lease
-      RETURNING t.id
+      RETURNING t.id, t.lease_id
     )
-    SELECT array_agg(written.id) INTO done FROM written;
+    SELECT array_agg(written.id), array_agg(written.lease_id) INTO done, named FROM written;
   EXCEPTION WHEN lock_not_available THEN
     mine := ARRAY(
       SELECT t.ctid
@@ -630,14 +635,14 @@ BEGIN
       SET lease_expiry = now() + extend.duration * interval '1 ms', updated_at = now(),
           started = t.started OR t.id = ANY (extend.now_started)
       WHERE t.ctid = ANY (mine)
-      RETURNING t.id
+      RETURNING t.id, t.lease_id
     )
-    SELECT array_agg(written.id) INTO done FROM written;
+    SELECT array_agg(written.id), array_agg(written.lease_id) INTO done, named FROM written;
   END;
-  RETURN QUERY SELECT d.id, true FROM unnest(done) AS d (id);
+  RETURN QUERY SELECT d.id, d.lease, true FROM unnest(done, named) AS d (id, lease);
   IF coalesce(cardinality(done), 0) < cardinality(extend.ids) THEN
     RETURN QUERY
-    SELECT t.id, false
+    SELECT t.id, t.lease_id, false
     FROM unnest(extend.ids, extend.versions, extend.leases) AS given (id, version, lease)
     JOIN "leasehold".tasks t ON t.id = given.id AND t.version = given.version AND t.lease_id = given.lease
     WHERE t.lease_expiry <> now() + extend.duration * interval '1 ms';
@@ -645,15 +650,15 @@ BEGIN
 END
 $$;
 
--- Completes tasks: moves them with their results to finished_tasks, or only deletes them. Returns the ids of
--- the tasks that were completed.
+-- Completes tasks: moves them with their results to finished_tasks, or only deletes them. Returns id and lease id
+-- of the tasks that were completed.
 --
 -- `patience`, here and below: if somebody keeps a row locked for so many ms, it fails as a whole, so that the
 -- caller can write the others without it. A parameter, because a session may be shared through a pooler. null:
 -- the transaction is the caller's, whose own lock_timeout holds.
 CREATE FUNCTION "leasehold".complete(
   ids bigint[], versions bigint[], leases bigint[], results json[], keep boolean, patience bigint)
-RETURNS SETOF bigint
+RETURNS TABLE (id bigint, lease bigint)
 LANGUAGE plpgsql
 SET plan_cache_mode = force_generic_plan
 SET jit = off
@@ -682,13 +687,13 @@ BEGIN
            now(), done.priority, done.attempts, done.max_attempts, done.crash_count, done.type, 'completed',
            done.leased_by, done.unique_key, done.payload, done.progress, done.result, done.last_error
     FROM done
-    RETURNING f.id;
+    RETURNING f.id, f.lease_id;
   ELSE
     RETURN QUERY
     DELETE FROM "leasehold".tasks t
     USING unnest(complete.ids, complete.versions, complete.leases) AS given (id, version, lease)
     WHERE t.id = given.id AND t.version = given.version AND t.lease_id = given.lease
-    RETURNING t.id;
+    RETURNING t.id, t.lease_id;
   END IF;
 END
 $$;
@@ -714,11 +719,11 @@ END
 $$;
 
 -- Gives leases back: the attempts do not count. Each task is due after `delay` ms, or keeps its run_at if that
--- is null. `in_order`: the attempts ended in order, so the count of crashes begins anew. Returns id and type of
--- the tasks whose lease was not stale.
+-- is null. `in_order`: the attempts ended in order, so the count of crashes begins anew. Returns id, lease id and
+-- type of the tasks whose lease was not stale.
 CREATE FUNCTION "leasehold".release(
   ids bigint[], versions bigint[], leases bigint[], delay bigint, in_order boolean, patience bigint)
-RETURNS TABLE (id bigint, type text)
+RETURNS TABLE (id bigint, lease bigint, type text)
 LANGUAGE plpgsql
 SET plan_cache_mode = force_generic_plan
 SET jit = off
@@ -738,14 +743,16 @@ BEGIN
       run_at = coalesce(now() + release.delay * interval '1 ms', t.run_at)
   FROM unnest(release.ids, release.versions, release.leases) AS given (id, version, lease)
   WHERE t.id = given.id AND t.version = given.version AND t.lease_id = given.lease
-  RETURNING t.id, t.type;
+  RETURNING t.id, t.lease_id, t.type;
 END
 $$;
 
 -- Gives back the tasks of calls of lease() whose reply was lost, as if they had never been leased. Those that
--- somebody has locked are left to the next call. Returns lease id and type of each task.
+-- somebody has locked are left to the next call. It is called before other calls, so it hardly waits for a locked
+-- table. Returns lease id and type of each task.
 CREATE FUNCTION "leasehold".give_back(leases bigint[]) RETURNS TABLE (lease bigint, type text)
 LANGUAGE plpgsql
+SET lock_timeout = '50ms'
 SET plan_cache_mode = force_generic_plan
 SET jit = off
 SET enable_seqscan = off
@@ -768,8 +775,8 @@ BEGIN
 END
 $$;
 
--- What complete() and lease() do, in one transaction with one commit. First the ids of the tasks that were
--- completed, with nulls in all other columns, then what lease() returns.
+-- What complete() and lease() do, in one transaction with one commit. First the tasks that were completed: id,
+-- lease id (as `completed`), and nulls in the other columns. Then what lease() returns.
 CREATE FUNCTION "leasehold".complete_and_lease(
   ids bigint[], versions bigint[], leases bigint[], results json[], keep boolean, patience bigint,
   worker text, lease bigint, duration bigint, share integer, most integer, most_bytes bigint,
@@ -777,26 +784,27 @@ CREATE FUNCTION "leasehold".complete_and_lease(
   floor_of integer[], floor_rank integer[], floor_run_at bigint[], floor_id bigint[])
 RETURNS TABLE (
   id bigint, version bigint, type text, priority integer, payload json, progress json, attempts integer,
-  max_attempts integer, crash_count integer, run_at bigint, started boolean, suspect boolean, cut boolean)
+  max_attempts integer, crash_count integer, run_at bigint, started boolean, suspect boolean, cut boolean,
+  completed bigint)
 LANGUAGE plpgsql AS $$
 BEGIN
-  FOR id IN
-    SELECT c.id FROM "leasehold".complete(ids, versions, leases, results, keep, patience) AS c (id)
+  FOR id, completed IN
+    SELECT c.id, c.lease FROM "leasehold".complete(ids, versions, leases, results, keep, patience) AS c
   LOOP
     RETURN NEXT;
   END LOOP;
   RETURN QUERY
-  SELECT l.* FROM "leasehold".lease(
+  SELECT l.*, NULL::bigint FROM "leasehold".lease(
     worker, complete_and_lease.lease, duration, share, most, most_bytes, starts, true, patience, types, gaps,
     floor_of, floor_rank, floor_run_at, floor_id) AS l;
 END
 $$;
 
 -- Ends failed attempts: each task is pending again after its delay (in ms), or dead if the delay is null or
--- no attempt is left. Returns id and whether the task is dead.
+-- no attempt is left. Returns id, lease id, and whether the task is dead.
 CREATE FUNCTION "leasehold".fail(
   ids bigint[], versions bigint[], leases bigint[], errors text[], delays bigint[], patience bigint)
-RETURNS TABLE (id bigint, dead boolean)
+RETURNS TABLE (id bigint, lease bigint, dead boolean)
 LANGUAGE plpgsql
 SET plan_cache_mode = force_generic_plan
 SET jit = off
@@ -823,7 +831,7 @@ BEGIN
          now(), gone.priority, gone.attempts, gone.max_attempts, 0, gone.type, 'dead', gone.leased_by,
          gone.unique_key, gone.payload, gone.progress, gone.error
   FROM gone
-  RETURNING f.id, true;
+  RETURNING f.id, f.lease_id, true;
 
   RETURN QUERY
   UPDATE "leasehold".tasks t
@@ -834,7 +842,7 @@ BEGIN
        AS given (id, version, lease, error, delay)
   WHERE t.id = given.id AND t.version = given.version AND t.lease_id = given.lease
     AND given.delay IS NOT NULL
-  RETURNING t.id, false;
+  RETURNING t.id, t.lease_id, false;
 END
 $$;
 
@@ -974,7 +982,10 @@ $$;
 -- process has done so within the last second, it recovers one batch of expired leases, counts the processes
 -- that were there within 90 s, and once a minute adds the partitions of the coming days. A process that may not
 -- recover leases has 0 for `most`. Returns the number of processes at least once, and with it the tasks that were
--- recovered. Times in the future count as long ago: the clock was set back.
+-- recovered. Times more than a minute in the future count as long ago: the clock was set back.
+--
+-- If the search for expired leases was slow, nobody repeats it for a while, so that all of them take a twentieth of
+-- the time at most. It is slow if a lease is older than many index entries that cannot be removed.
 CREATE FUNCTION "leasehold".look_after(process text, most integer, most_bytes bigint, max_crashes integer)
 RETURNS TABLE (
   fleet bigint, id bigint, type text, state text, lost_by text, overdue_ms bigint, crashes integer)
@@ -982,7 +993,8 @@ LANGUAGE plpgsql
 SET lock_timeout = '200ms'
 AS $$
 DECLARE
-  last timestamptz;
+  last  timestamptz;
+  begun timestamptz;
 BEGIN
   -- What a crash of the server undoes is done again soon. So nobody waits for the disk or a standby.
   PERFORM set_config('synchronous_commit', 'off', true);
@@ -1004,13 +1016,19 @@ BEGIN
     DELETE FROM "leasehold".fleet f
     WHERE f.seen_at NOT BETWEEN now() - interval '10 min' AND now() + interval '10 min';
     IF look_after.most > 0 THEN
+      begun := clock_timestamp();
       RETURN QUERY
       SELECT look_after.fleet, r.id, r.type, r.state, r.worker, r.overdue_ms, r.crashes
       FROM "leasehold".recover(0, 0, look_after.most, look_after.most_bytes, look_after.max_crashes, 200) AS r;
+      -- If leases were taken back, there may be more of them, so the time was not spent in vain.
+      IF NOT FOUND THEN
+        UPDATE "leasehold".upkeep u
+        SET recovered_at = greatest(now(), "leasehold".good_until(clock_timestamp() - begun));
+      END IF;
     END IF;
     IF date_trunc('minute', last) <> date_trunc('minute', now()) THEN
       BEGIN
-        PERFORM "leasehold".add_days(3);
+        PERFORM "leasehold".add_days(7);
       EXCEPTION WHEN OTHERS THEN
         NULL;  -- Meanwhile finished_completed_other takes the completed tasks. A daemon says what is wrong.
       END;

@@ -17,9 +17,10 @@ FROM "leasehold".lease(
 -- name: complete_and_lease
 -- Completes tasks and leases others (function complete_and_lease() in migration 1).
 --   $1 to $6 as those of complete   $7 to $13 as $1 to $7 of lease   $14 to $19 as $10 to $15 of lease
--- Reply: the ids of completed tasks, with nulls in the other columns; then the reply of lease.
+-- Reply: the completed tasks: id, and in the last column the lease id, with nulls in between; then the reply of
+-- lease, with null in the last column.
 SELECT id, version, type, priority, payload, progress, attempts, max_attempts, crash_count, run_at, started,
-       suspect, cut
+       suspect, cut, completed
 FROM "leasehold".complete_and_lease(
   $1::bigint[], $2::bigint[], $3::bigint[], $4::json[], $5::boolean, $6::bigint,
   $7::text, $8::bigint, $9::bigint, $10::integer, $11::integer, $12::bigint, $13::integer,

@@ -21,6 +21,12 @@ SELECT revived IS NOT NULL, existed,
        CASE WHEN revived IS NOT NULL AND $2::text IS NOT NULL THEN pg_notify($2::text, revived || E'\t1') END
 FROM "leasehold".retry_task($1::bigint)
 
+-- name: may_drop_days
+-- Whether this user may drop whole days of completed tasks. To call drop_days() without that right would leave an
+-- error in the server's log each time.
+-- Reply: that.
+SELECT has_function_privilege('"leasehold".drop_days(bigint)', 'EXECUTE')
+
 -- name: drop_days
 -- Drops whole days of completed tasks that ended long enough ago (function drop_days() in migration 1).
 --   $1 age in ms
@@ -29,7 +35,7 @@ SELECT "leasehold".drop_days($1::bigint)
 
 -- name: add_days
 -- Adds partitions for the completed tasks of the coming days (function add_days() in migration 1).
-SELECT "leasehold".add_days(3)
+SELECT "leasehold".add_days(7)
 
 -- name: remove_stray
 -- Deletes one chunk of completed tasks that ended long enough ago, of those that are in no day's partition.
@@ -49,36 +55,49 @@ WITH old AS MATERIALIZED (
 SELECT count(*) FROM deleted
 
 -- name: remove_completed
--- Deletes one chunk of the completed tasks that ended long enough ago.
---   $1 age in ms   $2 limit
--- Reply: how many were deleted.
+-- Deletes completed tasks that ended long enough ago. Looks at some in order of id.
+--   $1 age in ms   $2 limit   $3 only ids above this one   $4 how many it looks at
+-- Reply: how many were deleted; the last id that was looked at, or null if there are no more.
 --
--- In order of id, because finished_at is in no index: those that were added first are nearly always those that
--- ended first.
-WITH old AS MATERIALIZED (
-  SELECT id
+-- finished_at is in no index. But those that were added first are nearly always those that ended first. So the caller
+-- stops where all are to be kept, and need not read the rest.
+WITH looked_at AS MATERIALIZED (
+  SELECT id, finished_at
   FROM "leasehold".finished_tasks
-  WHERE state = 'completed' AND finished_at < now() - $1::bigint * interval '1 ms'
+  WHERE state = 'completed' AND id > $3::bigint
   ORDER BY id
-  LIMIT $2::integer
+  LIMIT $4::integer
+), old AS MATERIALIZED (
+  SELECT f.id
+  FROM "leasehold".finished_tasks f
+  WHERE f.state = 'completed'
+    AND f.id = ANY (ARRAY(
+      SELECT l.id FROM looked_at l
+      WHERE l.finished_at < now() - $1::bigint * interval '1 ms'
+      ORDER BY l.id
+      LIMIT $2::integer))
   FOR UPDATE SKIP LOCKED
 ), deleted AS (
   DELETE FROM "leasehold".finished_tasks
   WHERE state = 'completed' AND id = ANY (ARRAY(SELECT id FROM old))
   RETURNING 1
 )
-SELECT count(*) FROM deleted
+SELECT (SELECT count(*) FROM deleted), CASE WHEN count(*) = $4::integer THEN max(id) END
+FROM looked_at
 
 -- name: remove_finished
 -- Deletes one chunk of the dead or cancelled tasks that ended long enough ago.
 --   $1 state   $2 age in ms   $3 limit
 -- Reply: how many were deleted.
 --
--- By the index on id. For a join the planner would read whole partitions, and a ctid is unique only within one.
+-- By the index on id. For a join the planner would read whole partitions, and a ctid is unique only within one. The
+-- oldest first: without an order the planner may read the table from its beginning, where those were that have been
+-- deleted already.
 WITH old AS MATERIALIZED (
   SELECT id
   FROM "leasehold".finished_tasks
   WHERE state = $1::text AND finished_at < now() - $2::bigint * interval '1 ms'
+  ORDER BY finished_at
   LIMIT $3::integer
   FOR UPDATE SKIP LOCKED
 ), deleted AS (

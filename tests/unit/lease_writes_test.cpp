@@ -24,6 +24,7 @@ class PlannedStore : public TaskStore {
  public:
   enum class Fate {
     done,          ///< executed and answered
+    unconfirmed,   ///< executed, but standbys may lack it
     reply_lost,    ///< executed, and then the connection is lost
     request_lost,  ///< the connection is lost before it is executed
     not_sent,      ///< Unavailable
@@ -37,28 +38,24 @@ class PlannedStore : public TaskStore {
   int look_ups = 0;
   std::vector<Renewable> renewable;  ///< of the last renewal
 
-  std::vector<TaskId> complete(std::span<const FinishedTask> tasks, Keep keep) override {
+  std::vector<LeaseName> complete(std::span<const FinishedTask> tasks, Keep keep) override {
     return write<FinishedTask>(tasks, [&](const FinishedTask& task) {
       if (keep == Keep::yes) note(task.key, TaskState::completed);
-      return task.key.id;
     });
   }
-  std::vector<TaskId> release(std::span<const LeaseKey> keys,
-                              std::optional<std::chrono::milliseconds>, GivenBack) override {
-    return write<LeaseKey>(keys, [&](const LeaseKey& key) {
-      note(key, TaskState::pending);
-      return key.id;
-    });
+  std::vector<LeaseName> release(std::span<const LeaseKey> keys,
+                                 std::optional<std::chrono::milliseconds>, GivenBack) override {
+    return write<LeaseKey>(keys, [&](const LeaseKey& key) { note(key, TaskState::pending); });
   }
   std::vector<FailOutcome> fail(std::span<const FailedTask> tasks) override {
     const auto accepted = write<FailedTask>(tasks, [&](const FailedTask& task) {
       const auto state = task.retry_after ? TaskState::pending : TaskState::dead;
       note(task.key, state).last_error = task.error;
-      return task.key.id;
     });
     std::vector<FailOutcome> outcomes;
     for (const FailedTask& task : tasks) {
-      const bool stale = std::find(accepted.begin(), accepted.end(), task.key.id) == accepted.end();
+      const bool stale =
+          std::find(accepted.begin(), accepted.end(), task.key.name()) == accepted.end();
       outcomes.push_back(stale              ? FailOutcome::stale
                          : task.retry_after ? FailOutcome::retried
                                             : FailOutcome::dead);
@@ -72,7 +69,7 @@ class PlannedStore : public TaskStore {
     Renewed reply;
     for (const auto& [key, started] : leases) {
       if (!ours.contains(key.id.value)) continue;
-      (locked.contains(key.id.value) ? reply.locked : reply.renewed).push_back(key.id);
+      (locked.contains(key.id.value) ? reply.locked : reply.renewed).push_back(key.name());
     }
     return reply;
   }
@@ -133,11 +130,11 @@ class PlannedStore : public TaskStore {
   }
 
   template <typename Item>
-  std::vector<TaskId> write(std::span<const Item> items,
-                            const std::function<TaskId(const Item&)>& execute) {
+  std::vector<LeaseName> write(std::span<const Item> items,
+                               const std::function<void(const Item&)>& execute) {
     ++writes;
     const Fate fate = take_fate();
-    std::vector<TaskId> accepted;
+    std::vector<LeaseName> accepted;
     for (const Item& item : items) {
       LeaseKey key;
       if constexpr (std::is_same_v<Item, LeaseKey>) {
@@ -145,8 +142,11 @@ class PlannedStore : public TaskStore {
       } else {
         key = item.key;
       }
-      if (ours.erase(key.id.value) > 0) accepted.push_back(execute(item));
+      if (ours.erase(key.id.value) == 0) continue;
+      execute(item);
+      accepted.push_back(key.name());
     }
+    if (fate == Fate::unconfirmed) throw Unconfirmed("standbys may lack it");
     if (fate == Fate::reply_lost) throw OutcomeUnknown("lost");
     return accepted;
   }
@@ -212,6 +212,16 @@ TEST_F(LeaseWritesTest, ALostReplyIsRepeatedAndLookedUp) {
   EXPECT_EQ(store.look_ups, 2);
   EXPECT_EQ(telemetry.completed.value(), 2U);
   EXPECT_EQ(telemetry.outcomes_unknown.value(), 1U);
+}
+
+// Repeated, it would be found done, which says nothing about the standbys.
+TEST_F(LeaseWritesTest, WhatStandbysMayLackIsNotRepeated) {
+  store.plan = {Fate::unconfirmed};
+  EXPECT_TRUE(is<OutcomeUnknown>(complete(LostReply::repeat).error));
+  EXPECT_EQ(store.writes, 1);
+  EXPECT_EQ(complete(LostReply::repeat).each,
+            (Results{WriteResult::accepted, WriteResult::accepted}))
+      << "whoever asks again hears what the server has";
 }
 
 TEST_F(LeaseWritesTest, ALostRequestIsMadeAgain) {

@@ -43,12 +43,12 @@ class SilentStore : public TaskStore {
   Renewed extend(std::span<const Renewable> leases, std::chrono::milliseconds) override {
     ++server_.renewals;
     Renewed reply;
-    for (const Renewable& lease : leases) reply.renewed.push_back(lease.key.id);
+    for (const Renewable& lease : leases) reply.renewed.push_back(lease.key.name());
     return reply;
   }
-  std::vector<TaskId> complete(std::span<const FinishedTask>, Keep) override { fail_write(); }
-  std::vector<TaskId> release(std::span<const LeaseKey>, std::optional<std::chrono::milliseconds>,
-                              GivenBack) override {
+  std::vector<LeaseName> complete(std::span<const FinishedTask>, Keep) override { fail_write(); }
+  std::vector<LeaseName> release(std::span<const LeaseKey>,
+                                 std::optional<std::chrono::milliseconds>, GivenBack) override {
     fail_write();
   }
   std::vector<FailOutcome> fail(std::span<const FailedTask>) override { fail_write(); }

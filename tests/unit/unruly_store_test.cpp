@@ -164,19 +164,19 @@ class UnrulyStore : public TaskStore {
   }
   Renewed extend(std::span<const Renewable> leases, std::chrono::milliseconds) override {
     Renewed reply;
-    for (const Renewable& lease : leases) reply.renewed.push_back(lease.key.id);
+    for (const Renewable& lease : leases) reply.renewed.push_back(lease.key.name());
     server_.execute({"extend", values(reply.renewed)});
     if (server_.has_leased_to_others) reply.renewed.clear();
     return reply;
   }
-  std::vector<TaskId> complete(std::span<const FinishedTask> tasks, Keep) override {
-    return write("complete", tasks, [](auto& task) { return task.key.id; });
+  std::vector<LeaseName> complete(std::span<const FinishedTask> tasks, Keep) override {
+    return write("complete", tasks, [](auto& task) { return task.key; });
   }
-  std::vector<TaskId> release(std::span<const LeaseKey> keys,
-                              std::optional<std::chrono::milliseconds> delay,
-                              GivenBack when) override {
+  std::vector<LeaseName> release(std::span<const LeaseKey> keys,
+                                 std::optional<std::chrono::milliseconds> delay,
+                                 GivenBack when) override {
     return write(
-        "release", keys, [](auto& key) { return key.id; },
+        "release", keys, [](auto& key) { return key; },
         std::string(when == GivenBack::unstarted ? "unstarted" : "in order") +
             (delay ? ", later" : ""));
   }
@@ -185,7 +185,7 @@ class UnrulyStore : public TaskStore {
     return LeaseWrite::accepted;
   }
   std::vector<FailOutcome> fail(std::span<const FailedTask> tasks) override {
-    write("fail", tasks, [](auto& task) { return task.key.id; });
+    write("fail", tasks, [](auto& task) { return task.key; });
     return std::vector(tasks.size(), FailOutcome::retried);
   }
   std::optional<StoredTask> get(TaskId id) override {
@@ -227,19 +227,19 @@ class UnrulyStore : public TaskStore {
   Removed remove_finished(TaskState, std::chrono::milliseconds, std::size_t) override { return {}; }
 
  private:
-  static Ids values(const std::vector<TaskId>& ids) {
+  static Ids values(const std::vector<LeaseName>& leases) {
     Ids all;
-    for (const TaskId id : ids) all.push_back(id.value);
+    for (const LeaseName& lease : leases) all.push_back(lease.id.value);
     return all;
   }
-  template <typename Tasks, typename IdOf>
-  std::vector<TaskId> write(const char* name, const Tasks& tasks, IdOf&& id_of,
-                            std::string text = {}) {
-    std::vector<TaskId> ids;
-    for (const auto& task : tasks) ids.push_back(id_of(task));
-    server_.execute({name, values(ids), std::move(text)});
-    if (server_.has_leased_to_others) ids.clear();
-    return ids;
+  template <typename Tasks, typename KeyOf>
+  std::vector<LeaseName> write(const char* name, const Tasks& tasks, KeyOf&& key_of,
+                               std::string text = {}) {
+    std::vector<LeaseName> leases;
+    for (const auto& task : tasks) leases.push_back(key_of(task).name());
+    server_.execute({name, values(leases), std::move(text)});
+    if (server_.has_leased_to_others) leases.clear();
+    return leases;
   }
 
   UnrulyServer& server_;

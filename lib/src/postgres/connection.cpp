@@ -11,6 +11,7 @@
 #include "leasehold/errors.hpp"
 #include "postgres/postgres_errors.hpp"
 #include "postgres/pqxx_bridge.hpp"
+#include "tasks/task_store.hpp"
 
 namespace leasehold::inline v0::postgres {
 namespace {
@@ -92,7 +93,7 @@ void Connection::raise(const std::exception& error) {
 /// although a failover can still lose what was committed.
 const pqxx::result& Connection::checked(const pqxx::result& reply) const {
   if (cancelled_) {
-    throw OutcomeUnknown(where_ + ": done when the time-out had passed; standbys may lack it");
+    throw Unconfirmed(where_ + ": done when the time-out had passed; standbys may lack it");
   }
   return reply;
 }

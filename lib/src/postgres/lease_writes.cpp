@@ -1,7 +1,6 @@
 #include <algorithm>
 #include <map>
 #include <numeric>
-#include <tuple>
 
 #include "postgres/callers_transaction.hpp"
 #include "postgres/lease_keys.hpp"
@@ -23,7 +22,7 @@ Renewed PostgresTaskStore::extend(std::span<const Renewable> leases, millisecond
   params.add(std::move(started)).add(duration.count());
   Renewed renewed;
   for (const auto& row : pool_.run(statements_.extend, params)) {
-    (row[1].as<bool>() ? renewed.renewed : renewed.locked).push_back(to_id(row));
+    (row[2].as<bool>() ? renewed.renewed : renewed.locked).push_back(to_lease_name(row));
   }
   return renewed;
 }
@@ -37,16 +36,17 @@ LeaseWrite PostgresTaskStore::complete_in(const CallersTransaction& transaction,
   });
 }
 
-std::vector<TaskId> PostgresTaskStore::release(std::span<const LeaseKey> keys,
-                                               std::optional<milliseconds> delay, GivenBack when) {
+std::vector<LeaseName> PostgresTaskStore::release(std::span<const LeaseKey> keys,
+                                                  std::optional<milliseconds> delay,
+                                                  GivenBack when) {
   Params params;
   add_keys(params, keys);
   params.add(delay ? std::optional(delay->count()) : std::nullopt)
       .add(std::string_view(when == GivenBack::in_order ? "true" : "false"))
       .add(patience_.count());
   const auto reply = pool_.run(statements_.release, params);
-  for (const auto& row : reply) leasing_.forget(row[1].c_str());
-  return to_ids(reply);
+  for (const auto& row : reply) leasing_.forget(row[2].c_str());
+  return to_lease_names(reply);
 }
 
 LeaseWrite PostgresTaskStore::progress(const LeaseKey& key, std::string_view json) {
@@ -59,10 +59,8 @@ LeaseWrite PostgresTaskStore::progress(const LeaseKey& key, std::string_view jso
 std::vector<FailOutcome> PostgresTaskStore::fail(std::span<const FailedTask> tasks) {
   std::vector<std::size_t> order(tasks.size());
   std::iota(order.begin(), order.end(), std::size_t{0});
-  std::sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
-    return std::tie(tasks[a].key.id, tasks[a].key.version) <
-           std::tie(tasks[b].key.id, tasks[b].key.version);
-  });
+  std::sort(order.begin(), order.end(),
+            [&](std::size_t a, std::size_t b) { return tasks[a].key.id < tasks[b].key.id; });
   Params params;
   add_keys(params, order, [&](std::size_t i) { return tasks[i].key; });
   ArrayText errors;
@@ -76,19 +74,15 @@ std::vector<FailOutcome> PostgresTaskStore::fail(std::span<const FailedTask> tas
     }
   }
   params.add(std::move(errors)).add(std::move(delays)).add(patience_.count());
-  std::map<TaskId, FailOutcome> accepted;
+  std::map<LeaseName, FailOutcome> accepted;
   for (const auto& row : pool_.run(statements_.fail, params)) {
-    accepted[to_id(row)] = row[1].as<bool>() ? FailOutcome::dead : FailOutcome::retried;
+    accepted[to_lease_name(row)] = row[2].as<bool>() ? FailOutcome::dead : FailOutcome::retried;
   }
-  std::vector<FailOutcome> outcomes(tasks.size(), FailOutcome::stale);
-  // If the call contains two leases of one task, the answer refers to the newer one, which comes
-  // last in the order: the older one must have ended.
-  std::reverse(order.begin(), order.end());
-  for (const std::size_t i : order) {
-    const auto found = accepted.find(tasks[i].key.id);
-    if (found == accepted.end()) continue;
-    outcomes[i] = found->second;
-    accepted.erase(found);
+  std::vector<FailOutcome> outcomes;
+  outcomes.reserve(tasks.size());
+  for (const FailedTask& task : tasks) {
+    const auto found = accepted.find(task.key.name());
+    outcomes.push_back(found == accepted.end() ? FailOutcome::stale : found->second);
   }
   return outcomes;
 }

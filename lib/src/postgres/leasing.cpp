@@ -206,8 +206,8 @@ Leasing::Reply Leasing::send(const Call& call, const Params& params, Companion* 
       bool refused = false;
       reply.tasks.reserve(static_cast<std::size_t>(rows.size()));
       for (const auto& row : rows) {
-        if (is_completed(row)) {
-          companion->accepted.push_back(to_id(row));
+        if (const auto completed = to_completed(row)) {
+          companion->accepted.push_back(*completed);
         } else if (is_refused_place(row)) {
           refused = true;
         } else {

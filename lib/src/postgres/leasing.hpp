@@ -25,10 +25,10 @@ class Leasing {
 
   /// Completions that share the first statement of a lease, and its commit.
   struct Companion {
-    Params params;                     ///< of the statement `complete`
-    std::vector<TaskId> accepted{};    ///< those that were completed
-    bool done = false;                 ///< the statement was executed
-    std::exception_ptr lease_error{};  ///< what became of the lease after that, unless all is well
+    Params params;                      ///< of the statement `complete`
+    std::vector<LeaseName> accepted{};  ///< those that were completed
+    bool done = false;                  ///< the statement was executed
+    std::exception_ptr lease_error{};   ///< what became of the lease after that, unless all is well
   };
 
   /// The tasks are ordered by priority, then run_at, then id. Once the companion is done, only

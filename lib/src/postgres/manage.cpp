@@ -65,24 +65,40 @@ Removed PostgresTaskStore::remove_finished(TaskState state, milliseconds age, st
     return {removed, removed >= chunk};
   }
   std::uint64_t dropped = 0;
-  bool drops_days = true;
-  try {
+  const bool drops_days = pool_.run(statements_.may_drop_days, {})[0][0].as<bool>();
+  if (drops_days) {
     Params days;
     days.add(age.count());
     dropped = number(statements_.drop_days, days);
-  } catch (const SqlRefused& refused) {
-    // Only the owner of the tables may drop them. Others delete rows.
-    if (refused.reason() != ServerRefused::Reason::permission) throw;
-    drops_days = false;
   }
   // What is left of the last day is dropped with it, a day later at most. That costs nothing, where
   // deleting rows costs as much as adding them.
-  const bool only_stray = drops_days && age >= one_day;
+  if (!drops_days || age < one_day) {
+    const auto removed = remove_completed(age, chunk);
+    return {dropped + removed, removed >= chunk};
+  }
   Params params;
   params.add(age.count()).add(static_cast<std::int64_t>(chunk));
-  const auto removed =
-      number(only_stray ? statements_.remove_stray : statements_.remove_completed, params);
+  const auto removed = number(statements_.remove_stray, params);
   return {dropped + removed, removed >= chunk};
+}
+
+/// Deletes one chunk at most, and stops where no row has been old enough for some chunks: those
+/// that follow are nearly always younger.
+std::uint64_t PostgresTaskStore::remove_completed(milliseconds age, std::size_t chunk) {
+  std::uint64_t removed = 0;
+  std::int64_t after = 0;
+  while (removed < chunk) {
+    Params params;
+    params.add(age.count()).add(static_cast<std::int64_t>(chunk - removed)).add(after);
+    params.add(static_cast<std::int64_t>(4 * chunk));
+    const auto reply = pool_.run(statements_.remove_completed, params);
+    const auto found = reply[0][0].as<std::uint64_t>();
+    removed += found;
+    if (found == 0 || reply[0][1].is_null()) break;
+    after = reply[0][1].as<std::int64_t>();
+  }
+  return removed;
 }
 
 }  // namespace leasehold::inline v0::postgres

@@ -32,14 +32,14 @@ class PostgresTaskStore : public TaskStore {
 
   // lease_writes.cpp
   Renewed extend(std::span<const Renewable> leases, std::chrono::milliseconds duration) override;
-  std::vector<TaskId> complete(std::span<const FinishedTask> tasks, Keep keep) override {
+  std::vector<LeaseName> complete(std::span<const FinishedTask> tasks, Keep keep) override {
     return small_calls_.complete(tasks, keep);
   }
   LeaseWrite complete_in(const CallersTransaction& transaction, const FinishedTask& task,
                          Keep keep) override;
-  std::vector<TaskId> release(std::span<const LeaseKey> keys,
-                              std::optional<std::chrono::milliseconds> delay,
-                              GivenBack when) override;
+  std::vector<LeaseName> release(std::span<const LeaseKey> keys,
+                                 std::optional<std::chrono::milliseconds> delay,
+                                 GivenBack when) override;
   LeaseWrite progress(const LeaseKey& key, std::string_view json) override;
   std::vector<FailOutcome> fail(std::span<const FailedTask> tasks) override;
 
@@ -71,6 +71,7 @@ class PostgresTaskStore : public TaskStore {
  private:
   const Statement& enqueue_statement(std::span<const NewTask> tasks) const;
   Params enqueue_params(std::span<const NewTask> tasks) const;
+  std::uint64_t remove_completed(std::chrono::milliseconds age, std::size_t chunk);
 
   const PostgresUri uri_;
   const TaskQueueOptions options_;

@@ -111,7 +111,7 @@ StoredTask to_stored_task(const pqxx::row& row) {
 
 ExpiredLease to_expired(const pqxx::row& row) {
   const auto last = row.size() - 1;
-  return {.leased_at_us = row[last].as<std::int64_t>(), .id = to_id(row)};
+  return {.leased_at_us = row[last].as<std::int64_t>(), .id = TaskId{row[0].as<std::int64_t>()}};
 }
 
 RecoveredTask to_recovered(const pqxx::row& row, int first_column) {
@@ -151,19 +151,25 @@ SnapshotHolder to_snapshot_holder(const pqxx::row& row) {
   };
 }
 
-bool is_completed(const pqxx::row& row) { return !row[0].is_null() && row[1].is_null(); }
+std::optional<LeaseName> to_completed(const pqxx::row& row) {
+  constexpr pqxx::row::size_type completed = 13;
+  if (row.size() <= completed || row[completed].is_null()) return std::nullopt;
+  return LeaseName{TaskId{row[0].as<std::int64_t>()}, LeaseId{row[completed].as<std::int64_t>()}};
+}
 
 bool is_refused_place(const pqxx::row& row) { return row[0].is_null(); }
 
-bool was_cut_short(const pqxx::row& row) { return row[row.size() - 1].as<bool>(); }
+bool was_cut_short(const pqxx::row& row) { return row[12].as<bool>(); }
 
-TaskId to_id(const pqxx::row& row) { return TaskId{row[0].as<std::int64_t>()}; }
+LeaseName to_lease_name(const pqxx::row& row) {
+  return {TaskId{row[0].as<std::int64_t>()}, LeaseId{row[1].as<std::int64_t>()}};
+}
 
-std::vector<TaskId> to_ids(const pqxx::result& result) {
-  std::vector<TaskId> ids;
-  ids.reserve(static_cast<std::size_t>(result.size()));
-  for (const auto& row : result) ids.push_back(to_id(row));
-  return ids;
+std::vector<LeaseName> to_lease_names(const pqxx::result& result) {
+  std::vector<LeaseName> names;
+  names.reserve(static_cast<std::size_t>(result.size()));
+  for (const auto& row : result) names.push_back(to_lease_name(row));
+  return names;
 }
 
 }  // namespace leasehold::inline v0::postgres

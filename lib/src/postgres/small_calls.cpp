@@ -8,6 +8,7 @@
 #include "postgres/lease_keys.hpp"
 #include "postgres/lock_patience.hpp"
 #include "postgres/rows.hpp"
+#include "tasks/accepted.hpp"
 
 namespace leasehold::inline v0::postgres {
 namespace {
@@ -53,14 +54,12 @@ std::vector<FinishedTask> tasks_of(const auto& completions) {
   return all;
 }
 
-void share_out(std::vector<TaskId> accepted, const auto& completions) {
-  std::sort(accepted.begin(), accepted.end());
+void share_out(std::vector<LeaseName> answer, const auto& completions) {
+  const Accepted accepted(std::move(answer));
   for (auto* call : completions) {
     call->accepted.clear();
     for (const FinishedTask& task : call->tasks) {
-      if (std::binary_search(accepted.begin(), accepted.end(), task.key.id)) {
-        call->accepted.push_back(task.key.id);
-      }
+      if (accepted.contains(task.key)) call->accepted.push_back(task.key.name());
     }
   }
 }
@@ -106,7 +105,7 @@ std::vector<LeasedTask> SmallCalls::lease(const LeaseRequest& request, std::size
   return std::move(mine.tasks);
 }
 
-std::vector<TaskId> SmallCalls::complete(std::span<const FinishedTask> tasks, Keep keep) {
+std::vector<LeaseName> SmallCalls::complete(std::span<const FinishedTask> tasks, Keep keep) {
   if (tasks.size() >= small) return complete_now(tasks, keep, patience_);
   Call call = CompleteCall{tasks, keep};
   calls_.submit(call);
@@ -138,16 +137,7 @@ bool SmallCalls::may_lease_together(const Leases& chosen, const LeaseCall& next)
 bool SmallCalls::may_complete_together(const Completions& chosen, const CompleteCall& next) {
   std::size_t bytes = bytes_of(next.tasks);
   for (const CompleteCall* call : chosen) bytes += bytes_of(call->tasks);
-  if (bytes > most_result_bytes) return false;
-  // The answer names ids, so two leases of one task could not be told apart.
-  const auto fits = [&](const CompleteCall* other) {
-    return other->keep == next.keep &&
-           std::none_of(other->tasks.begin(), other->tasks.end(), [&](const auto& task) {
-             return std::any_of(next.tasks.begin(), next.tasks.end(),
-                                [&](const auto& mine) { return mine.key.id == task.key.id; });
-           });
-  };
-  return std::all_of(chosen.begin(), chosen.end(), fits);
+  return bytes <= most_result_bytes && chosen.front()->keep == next.keep;
 }
 
 void SmallCalls::run(std::span<Call* const> calls) {
@@ -217,9 +207,9 @@ void SmallCalls::do_both(const Leases& leases, const Completions& completions) {
   for (LeaseCall* call : leases) call->alone = call->tasks.empty();
 }
 
-std::vector<TaskId> SmallCalls::complete_now(std::span<const FinishedTask> tasks, Keep keep,
-                                             milliseconds patience) {
-  return to_ids(pool_.run(statements_.complete, completion_params(tasks, keep, patience)));
+std::vector<LeaseName> SmallCalls::complete_now(std::span<const FinishedTask> tasks, Keep keep,
+                                                milliseconds patience) {
+  return to_lease_names(pool_.run(statements_.complete, completion_params(tasks, keep, patience)));
 }
 
 }  // namespace leasehold::inline v0::postgres

@@ -23,7 +23,7 @@ class SmallCalls {
              const PostgresOptions& options);
 
   std::vector<LeasedTask> lease(const LeaseRequest& request, std::size_t starts);
-  std::vector<TaskId> complete(std::span<const FinishedTask> tasks, Keep keep);
+  std::vector<LeaseName> complete(std::span<const FinishedTask> tasks, Keep keep);
 
  private:
   struct LeaseCall {
@@ -35,7 +35,7 @@ class SmallCalls {
   struct CompleteCall {
     std::span<const FinishedTask> tasks;
     Keep keep;
-    std::vector<TaskId> accepted{};
+    std::vector<LeaseName> accepted{};
     bool alone = false;
   };
   using Call = std::variant<LeaseCall, CompleteCall>;
@@ -49,8 +49,8 @@ class SmallCalls {
   void lease_together(const Leases& calls, Leasing::Companion* companion);
   void complete_together(const Completions& calls);
   void do_both(const Leases& leases, const Completions& completions);
-  std::vector<TaskId> complete_now(std::span<const FinishedTask> tasks, Keep keep,
-                                   std::chrono::milliseconds patience);
+  std::vector<LeaseName> complete_now(std::span<const FinishedTask> tasks, Keep keep,
+                                      std::chrono::milliseconds patience);
 
   ConnectionPool& pool_;
   Leasing& leasing_;

@@ -23,6 +23,7 @@ Statements::Statements(const std::string& schema)
       cancel(sql::cancel, schema),
       retry(sql::retry, schema),
       add_days(sql::add_days, schema),
+      may_drop_days(sql::may_drop_days, schema),
       drop_days(sql::drop_days, schema),
       remove_stray(sql::remove_stray, schema),
       remove_completed(sql::remove_completed, schema),

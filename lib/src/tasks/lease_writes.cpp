@@ -74,8 +74,8 @@ LeaseWrites::LeaseWrites(TaskStore& store, TaskTelemetry& telemetry, spdlog::log
                          LostReply lost_reply)
     : store_(store), telemetry_(telemetry), logger_(logger), lost_reply_(lost_reply) {}
 
-/// Makes a write, and repeats it if its reply was lost and that is our business. `ending`: the
-/// leases that it ends, which are in doubt from then on.
+/// Makes a write, and repeats it if its reply was lost and that is our business and tells us more.
+/// `ending`: the leases that it ends, which are in doubt from then on.
 template <typename Write>
 auto LeaseWrites::once_or_twice(const char* what, std::span<HeldLease* const> ending,
                                 Write&& write) {
@@ -84,7 +84,8 @@ auto LeaseWrites::once_or_twice(const char* what, std::span<HeldLease* const> en
   } catch (const OutcomeUnknown& error) {
     telemetry_.outcomes_unknown.add();
     for (HeldLease* lease : ending) lease->in_doubt = true;
-    if (lost_reply_ == LostReply::report) throw;
+    const bool unconfirmed = dynamic_cast<const Unconfirmed*>(&error) != nullptr;
+    if (lost_reply_ == LostReply::report || unconfirmed) throw;
     log_info(logger_, "task reply lost, repeated", {{"during", what}, {"error", error.what()}});
   }
   return after_lost_reply(write);
@@ -140,9 +141,8 @@ LeaseWrites::Renewal LeaseWrites::extend(std::span<HeldLease* const> leases,
     sent = BootClock::now();  // latency must shorten trust
     return store_.extend(renewable, duration);
   });
-  const auto keys = keys_of(leases);
-  const Accepted renewed(keys, std::move(reply.renewed));
-  const Accepted locked(keys, std::move(reply.locked));
+  const Accepted renewed(std::move(reply.renewed));
+  const Accepted locked(std::move(reply.locked));
   telemetry_.extended.add(renewed.size());
   Renewal renewal{results_of(leases, renewed), trusted_until(sent, duration)};
   for (std::size_t i = 0; i < leases.size(); ++i) {
@@ -170,9 +170,8 @@ WriteResults LeaseWrites::complete(std::span<const FinishedLease> finished, Keep
 
   WriteResults results{std::vector(leases.size(), WriteResult::undecided), nullptr};
   try {
-    const Accepted accepted(keys_of(leases), once_or_twice("complete", leases, [&] {
-                              return store_.complete(tasks, keep);
-                            }));
+    const Accepted accepted(
+        once_or_twice("complete", leases, [&] { return store_.complete(tasks, keep); }));
     results.each = results_of(leases, accepted);
   } catch (const Error&) {
     results.error = std::current_exception();
@@ -198,7 +197,7 @@ LeaseWrites::Endings LeaseWrites::release(std::span<HeldLease* const> leases,
     }
   };
   try {
-    const Accepted accepted(keys, once_or_twice("release", leases, write));
+    const Accepted accepted(once_or_twice("release", leases, write));
     results.each = results_of(leases, accepted);
   } catch (const Error&) {
     results.error = std::current_exception();

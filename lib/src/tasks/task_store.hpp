@@ -13,6 +13,7 @@
 #include <variant>
 #include <vector>
 
+#include "leasehold/errors.hpp"
 #include "leasehold/recovery.hpp"
 #include "leasehold/task_queue.hpp"
 #include "leasehold/task_record.hpp"
@@ -24,6 +25,14 @@ struct sqlite3;
 
 namespace leasehold::inline v0 {
 
+/// A write has been executed, but the wait for synchronous standbys was cut short, so that a
+/// failover may still lose it. Repeating it would find it done, which says nothing about the
+/// standbys.
+class Unconfirmed : public OutcomeUnknown {
+ public:
+  using OutcomeUnknown::OutcomeUnknown;
+};
+
 /// Names one statement that leases tasks: a random number that the client chose. The store keeps it
 /// with each task that was leased by it. If a failover loses commits, the same
 /// version of a task can be leased twice, but never with the same number.
@@ -33,11 +42,21 @@ struct LeaseId {
   friend auto operator<=>(const LeaseId&, const LeaseId&) = default;
 };
 
-/// Identifies a lease. Every write of its holder names it.
+/// Tells a lease from every other one, also of the same task. Stores answer with it.
+struct LeaseName {
+  TaskId id;
+  LeaseId lease;
+
+  friend auto operator<=>(const LeaseName&, const LeaseName&) = default;
+};
+
+/// What every write of a lease's holder names.
 struct LeaseKey {
   TaskId id;
   TaskVersion version;
   LeaseId lease;
+
+  LeaseName name() const { return {id, lease}; }
 };
 
 /// A task as the store leases it to a worker.
@@ -71,9 +90,9 @@ struct Renewable {
 };
 
 struct Renewed {
-  std::vector<TaskId> renewed;
+  std::vector<LeaseName> renewed;
   /// The lease is still ours but was not renewed, because somebody has locked the row.
-  std::vector<TaskId> locked;
+  std::vector<LeaseName> locked;
 };
 
 struct FinishedTask {
@@ -164,15 +183,16 @@ class TaskStore {
   virtual void give_back_lost() = 0;
 
   // Writes of a lease's holder. They leave tasks that are not leased by this key alone, and return
-  // the tasks whose write was accepted. Keys are in order of id. If somebody keeps a row locked,
-  // they are refused as a whole (conflict), before the time-out of a call: the store is not away.
+  // the leases whose write was accepted. Keys are in order of id, and may name several leases of a
+  // task. If somebody keeps a row locked, they are refused as a whole (conflict), before the
+  // time-out of a call: the store is not away.
   /// Hardly waits for a row that somebody has locked, and renews the others.
   virtual Renewed extend(std::span<const Renewable> leases, std::chrono::milliseconds duration) = 0;
-  virtual std::vector<TaskId> complete(std::span<const FinishedTask> tasks, Keep keep) = 0;
+  virtual std::vector<LeaseName> complete(std::span<const FinishedTask> tasks, Keep keep) = 0;
   /// `delay`: none to keep the task's place in the queue.
-  virtual std::vector<TaskId> release(std::span<const LeaseKey> keys,
-                                      std::optional<std::chrono::milliseconds> delay,
-                                      GivenBack when) = 0;
+  virtual std::vector<LeaseName> release(std::span<const LeaseKey> keys,
+                                         std::optional<std::chrono::milliseconds> delay,
+                                         GivenBack when) = 0;
   virtual LeaseWrite progress(const LeaseKey& key, std::string_view json) = 0;
   /// The outcomes are in the order of the tasks.
   virtual std::vector<FailOutcome> fail(std::span<const FailedTask> tasks) = 0;

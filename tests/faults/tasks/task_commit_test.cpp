@@ -5,6 +5,7 @@
 #include <leasehold/tasks.hpp>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "harness/postgres_server.hpp"
 #include "tests/support/test_namespace.hpp"
@@ -37,6 +38,16 @@ TEST_F(TaskCommitTest, WhatNoStandbyHasConfirmedInTimeIsNotTakenForDone) {
   TaskQueue queue{server.uri(), with(LeaseCommit::wait)};
   EXPECT_THROW(queue.enqueue({.type = "t"}), OutcomeUnknown);
   EXPECT_THROW(queue.lease({.types = {"t"}}), OutcomeUnknown);
+}
+
+TEST_F(TaskCommitTest, TheEndOfALeaseThatNoStandbyHasConfirmedIsNotTakenForDone) {
+  TaskQueue queue{server.uri(), with(LeaseCommit::do_not_wait)};
+  TaskQueue{patient_uri()}.enqueue(std::vector<NewTask>(2, {.type = "t"}));
+  auto leases = queue.lease({.types = {"t"}, .limit = 3});
+  ASSERT_EQ(leases.size(), 3U);
+  EXPECT_THROW(leases[0].complete(), OutcomeUnknown);
+  EXPECT_THROW(leases[1].fail("no"), OutcomeUnknown);
+  EXPECT_THROW(leases[2].release(), OutcomeUnknown);
 }
 
 TEST_F(TaskCommitTest, ALeaseNeedNotWait) {

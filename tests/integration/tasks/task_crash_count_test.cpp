@@ -136,20 +136,21 @@ TEST_P(TaskCrashCountTest, ARenewalTellsThatATaskWasStarted) {
   const TaskId id = queue.enqueue({.type = "t"}).id;
   const Renewable unstarted{lease_unstarted().key, false};
   const Renewable started{unstarted.key, true};
-  EXPECT_EQ(store().extend({&unstarted, 1}, 1h).renewed, std::vector{id});
-  EXPECT_EQ(store().extend({&started, 1}, 1h).renewed, std::vector{id});
-  EXPECT_EQ(store().extend({&unstarted, 1}, 1h).renewed, std::vector{id}) << "changes nothing";
+  EXPECT_EQ(store().extend({&unstarted, 1}, 1h).renewed, std::vector{unstarted.key.name()});
+  EXPECT_EQ(store().extend({&started, 1}, 1h).renewed, std::vector{started.key.name()});
+  EXPECT_EQ(store().extend({&unstarted, 1}, 1h).renewed, std::vector{unstarted.key.name()})
+      << "changes nothing";
   EXPECT_EQ(crash(id).crash_count, 1);
 
   const Renewable again{lease_unstarted().key, false};
-  EXPECT_EQ(store().extend({&again, 1}, 1h).renewed, std::vector{id});
+  EXPECT_EQ(store().extend({&again, 1}, 1h).renewed, std::vector{again.key.name()});
   EXPECT_EQ(crash(id).crash_count, 2) << "it was leased as started, because it is suspect";
 }
 
 TEST_P(TaskCrashCountTest, ARenewalDoesNotStartATask) {
   const TaskId id = queue.enqueue({.type = "t"}).id;
   const Renewable unstarted{lease_unstarted().key, false};
-  EXPECT_EQ(store().extend({&unstarted, 1}, 1h).renewed, std::vector{id});
+  EXPECT_EQ(store().extend({&unstarted, 1}, 1h).renewed, std::vector{unstarted.key.name()});
   EXPECT_EQ(crash(id).crash_count, 0);
 }
 
@@ -181,7 +182,7 @@ TEST_P(TaskCrashCountTest, AReleaseSetsTheCountBackUnlessTheTaskWasNotStarted) {
 
   const LeaseKey given_back = lease_unstarted().key;
   const auto accepted = store().release({&given_back, 1}, std::nullopt, GivenBack::unstarted);
-  EXPECT_EQ(accepted, std::vector{id});
+  EXPECT_EQ(accepted, std::vector{given_back.name()});
   EXPECT_EQ(record(id).crash_count, 1) << "nobody has tried";
 
   auto lease = lease_one(queue);

@@ -2,10 +2,15 @@
 // task can be leased once more, to somebody else. The first holder is refused all the same.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <functional>
+#include <iterator>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
+#include "tasks/lease_writes.hpp"
 #include "tasks/queue_core.hpp"
 #include "tests/support/task_store.hpp"
 
@@ -65,6 +70,72 @@ TEST_P(TakenTaskTest, CannotBeGivenBackUnstarted) {
 TEST_P(TakenTaskTest, CannotBeCompletedInATransaction) {
   const auto complete = [&](const OwnTransaction& transaction) { transaction.complete_in(*lease); };
   EXPECT_THROW(in_transaction(queue, complete), LeaseLost);
+}
+
+/// Two leases of one task in one call, as a process has them that held the task before a failover
+/// and leased it again after it. The lost one may have the same version or a higher one.
+class TwoLeasesTest : public TaskIdentityTest {
+ protected:
+  using Results = std::vector<WriteResult>;
+  using Leases = std::span<HeldLease* const>;
+
+  /// `write` gets the lost lease first, or last, and returns what it was told about both.
+  static void expect_only_the_second_holds(
+      const std::function<Results(LeaseWrites&, Leases)>& write) {
+    for (const int higher : {0, 1}) {
+      for (const bool lost_first : {true, false}) {
+        TaskQueue queue{uri(), {.recovery = std::nullopt}};
+        queue.enqueue({.type = "t"});
+        TaskLease lease = lease_one(queue);
+        const LeasedTask task = QueueCore::state(lease).task;
+        sql("UPDATE leasehold.tasks SET lease_id = 5, version = version - " +
+            std::to_string(higher) + " WHERE state = 'leased'");
+        LeasedTask again = task;
+        again.key.version.value -= higher;
+        again.key.lease = LeaseId{5};
+        const auto later = BootClock::now() + 1h;
+        HeldLease lost(task, LeaseStage::held, later);
+        HeldLease held(again, LeaseStage::held, later);
+        HeldLease* both[] = {&lost, &held};
+        if (!lost_first) std::reverse(std::begin(both), std::end(both));
+        QueueCore& core = *QueueCore::of(queue);
+        LeaseWrites writes(*core.store, core.telemetry, *core.logger, LostReply::repeat);
+        Results results = write(writes, both);
+        if (!lost_first) std::reverse(results.begin(), results.end());
+        EXPECT_EQ(results, (Results{WriteResult::stale, WriteResult::accepted}))
+            << "higher by " << higher << ", lost first: " << lost_first;
+        lease.abandon();
+        sql("DELETE FROM leasehold.tasks");
+      }
+    }
+  }
+};
+ON_EVERY_STORE(TwoLeasesTest);
+
+TEST_P(TwoLeasesTest, OneIsRenewed) {
+  expect_only_the_second_holds(
+      [](LeaseWrites& writes, Leases both) { return writes.extend(both, 1h).each; });
+}
+TEST_P(TwoLeasesTest, OneIsCompleted) {
+  for (const Keep keep : {Keep::yes, Keep::no}) {
+    expect_only_the_second_holds([keep](LeaseWrites& writes, Leases both) {
+      const FinishedLease finished[] = {{both[0], {}}, {both[1], {}}};
+      return writes.complete(finished, keep).each;
+    });
+  }
+}
+TEST_P(TwoLeasesTest, OneIsReleased) {
+  expect_only_the_second_holds([](LeaseWrites& writes, Leases both) {
+    return writes.release(both, std::nullopt, GivenBack::in_order).each;
+  });
+}
+TEST_P(TwoLeasesTest, OneFails) {
+  for (const auto delay : {std::optional<std::chrono::milliseconds>{}, std::optional{1'000ms}}) {
+    expect_only_the_second_holds([delay](LeaseWrites& writes, Leases both) {
+      const FailedLease failed[] = {{both[0], "no", delay}, {both[1], "no", delay}};
+      return writes.fail(failed).each;
+    });
+  }
 }
 
 // In batches that stores delete in different ways: one, a few, many that follow each other, and

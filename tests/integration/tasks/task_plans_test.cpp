@@ -6,6 +6,7 @@
 #include <map>
 #include <optional>
 #include <pqxx/pqxx>
+#include <regex>
 #include <string>
 #include <vector>
 
@@ -308,6 +309,27 @@ TEST_F(TaskPlansTest, Recover) {
   expect_index(plans_inside("SELECT count(*) FROM leasehold.recover(0, 0, 1000, 1000000, 3, 1000)"),
                "Index Scan using tasks_leased");
 }
+TEST_F(TaskPlansTest, LookAfter) {
+  sql("UPDATE leasehold.upkeep SET recovered_at = '-infinity'");
+  const auto plan =
+      plans_inside("SELECT count(*) FROM leasehold.look_after('w', 1000, 1000000, 3)");
+  EXPECT_NE(plan.find("Index Scan using tasks_leased"), std::string::npos) << plan;
+  expect_small_scans_only(plan);
+}
+TEST_F(TaskPlansTest, CompleteAndLease) {
+  const std::string leased = sql(
+      "SELECT format('ARRAY[%s], ARRAY[%s], ARRAY[%s]', string_agg(id::text, ','), "
+      "string_agg(version::text, ','), string_agg(lease_id::text, ',')) FROM (SELECT id, version, "
+      "lease_id FROM leasehold.tasks WHERE state = 'leased' ORDER BY id LIMIT 3) l");
+  const auto plan = plans_inside(
+      "SELECT count(*) FROM leasehold.complete_and_lease(" + leased +
+      ", '{NULL,NULL,NULL}', true, 1000, 'w', 1, 30000, 2, 2, 1000000, 2, '{t0}', '{true}', " +
+      no_floors + ")");
+  for (const auto* step : {"tasks_pkey", "Insert on", "tasks_ready"}) {
+    EXPECT_NE(plan.find(step), std::string::npos) << step << ":\n" << plan;
+  }
+  expect_small_scans_only(plan);
+}
 TEST_F(TaskPlansTest, Counts) {
   const auto plan = plans_inside("SELECT count(*) FROM leasehold.count_tasks(1000)");
   expect_index(plan, "tasks_ready");
@@ -392,15 +414,27 @@ TEST_F(TaskPlansTest, ListByState) {
 
 TEST_F(TaskPlansTest, RemoveFinished) {
   for (const std::string state : {"dead", "cancelled"}) {
-    const auto plan = plan_of("manage.sql", "remove_finished", state, 86'400'000, 1'000);
-    EXPECT_NE(plan.find("finished_" + state + "_age"), std::string::npos) << plan;
-    EXPECT_NE(plan.find("finished_" + state + "_id_idx"), std::string::npos) << plan;
-    expect_small_scans_only(plan);
+    // Whether all of them are old enough, most or few: the plan must not depend on the time of day.
+    for (const std::int64_t hours : {0, 24, 80}) {
+      const auto plan = plan_of("manage.sql", "remove_finished", state, hours * 3'600'000, 1'000);
+      EXPECT_NE(plan.find("finished_" + state + "_age"), std::string::npos) << plan;
+      EXPECT_NE(plan.find("finished_" + state + "_id_idx"), std::string::npos) << plan;
+      expect_small_scans_only(plan);
+    }
   }
-  const auto plan = plan_of("manage.sql", "remove_completed", 3'600'000, 1'000);
+  const auto plan = plan_of("manage.sql", "remove_completed", 3'600'000, 1'000, 0, 4'000);
   EXPECT_NE(plan.find("Merge Append"), std::string::npos) << plan;
   expect_small_scans_only(plan);
   EXPECT_NE(plan.find(partition_of(days - 1) + "_id_idx"), std::string::npos) << plan;
+}
+TEST_F(TaskPlansTest, RemovalDoesNotReadAllThatIsKept) {
+  // 160,000 are kept. None of them is old enough.
+  std::string query = sql_statements("queries/manage.sql").at("remove_completed");
+  query = std::regex_replace(query, std::regex("\\$1"), "315360000000");
+  query = std::regex_replace(query, std::regex("\\$2"), "100");
+  query = std::regex_replace(query, std::regex("\\$3"), "0");
+  query = std::regex_replace(query, std::regex("\\$4"), "400");
+  EXPECT_LT(buffers(query), 500);
 }
 TEST_F(TaskPlansTest, DropDaysDoesNotReadToday) {
   const auto plan = plans_inside("SELECT leasehold.drop_days(86400000)");

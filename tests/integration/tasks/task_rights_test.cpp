@@ -189,6 +189,17 @@ TEST_F(TaskRightsTest, ASlowSearchNotesWhereTheNextOneCanBegin) {
             "t");
   EXPECT_EQ(noted("heads"), "f");
 
+  // A search for expired leases that was slow is not repeated at once.
+  const auto look_after_as = [](const std::string& where) {
+    sql("UPDATE leasehold.upkeep SET recovered_at = DEFAULT");
+    pqxx::connection connection{where};
+    pqxx::nontransaction{connection}.exec(
+        "SELECT * FROM leasehold.look_after('w', 10, 1000000, 3)");
+    return sql("SELECT recovered_at > now() FROM leasehold.upkeep");
+  };
+  EXPECT_EQ(look_after_as(uri()), "f");
+  EXPECT_EQ(look_after_as(uri_as(app)), "t");
+
   sql("UPDATE leasehold.upkeep SET leases_until = DEFAULT, leases_from = DEFAULT");
   slow.health();
   EXPECT_EQ(noted("heads"), "t");

@@ -71,45 +71,45 @@ Renewed SqliteTaskStore::extend(std::span<const Renewable> leases, milliseconds 
     Renewed answer;
     for (const auto& [key, started] : leases) {
       if (written(connection, task_sql::extend, key, end.deadline, end.expiry, end.now, started)) {
-        answer.renewed.push_back(key.id);
+        answer.renewed.push_back(key.name());
       }
     }
     return answer;
   });
 }
 
-std::vector<TaskId> SqliteTaskStore::complete(std::span<const FinishedTask> tasks, Keep keep) {
+std::vector<LeaseName> SqliteTaskStore::complete(std::span<const FinishedTask> tasks, Keep keep) {
   if (keep == Keep::no && tasks.size() > few) {
     try {
       database_->write([&](Connection& connection) { delete_finished(connection, tasks); });
-      std::vector<TaskId> accepted;
+      std::vector<LeaseName> accepted;
       accepted.reserve(tasks.size());
-      for (const FinishedTask& task : tasks) accepted.push_back(task.key.id);
+      for (const FinishedTask& task : tasks) accepted.push_back(task.key.name());
       return accepted;
     } catch (const SomeAreStale&) {
       // Rolled back. One by one shows which ones are stale.
     }
   }
   return database_->write([&](Connection& connection) {
-    std::vector<TaskId> accepted;
+    std::vector<LeaseName> accepted;
     accepted.reserve(tasks.size());
     const microseconds now = wall_clock();
     for (const FinishedTask& task : tasks) {
-      if (finish(connection, task, keep, now)) accepted.push_back(task.key.id);
+      if (finish(connection, task, keep, now)) accepted.push_back(task.key.name());
     }
     return accepted;
   });
 }
 
-std::vector<TaskId> SqliteTaskStore::release(std::span<const LeaseKey> keys,
-                                             std::optional<milliseconds> delay, GivenBack when) {
+std::vector<LeaseName> SqliteTaskStore::release(std::span<const LeaseKey> keys,
+                                                std::optional<milliseconds> delay, GivenBack when) {
   return database_->write([&](Connection& connection) {
     const microseconds now = wall_clock();
     const auto run_at = delay ? std::optional(now + *delay) : std::nullopt;
-    std::vector<TaskId> accepted;
+    std::vector<LeaseName> accepted;
     for (const LeaseKey& key : keys) {
       if (written(connection, task_sql::release, key, run_at, now, when == GivenBack::in_order)) {
-        accepted.push_back(key.id);
+        accepted.push_back(key.name());
       }
     }
     return accepted;

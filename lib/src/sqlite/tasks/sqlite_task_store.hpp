@@ -35,12 +35,12 @@ class SqliteTaskStore : public TaskStore {
 
   // lease_writes.cpp
   Renewed extend(std::span<const Renewable> leases, std::chrono::milliseconds duration) override;
-  std::vector<TaskId> complete(std::span<const FinishedTask> tasks, Keep keep) override;
+  std::vector<LeaseName> complete(std::span<const FinishedTask> tasks, Keep keep) override;
   LeaseWrite complete_in(const CallersTransaction& transaction, const FinishedTask& task,
                          Keep keep) override;
-  std::vector<TaskId> release(std::span<const LeaseKey> keys,
-                              std::optional<std::chrono::milliseconds> delay,
-                              GivenBack when) override;
+  std::vector<LeaseName> release(std::span<const LeaseKey> keys,
+                                 std::optional<std::chrono::milliseconds> delay,
+                                 GivenBack when) override;
   LeaseWrite progress(const LeaseKey& key, std::string_view json) override;
   std::vector<FailOutcome> fail(std::span<const FailedTask> tasks) override;
 
