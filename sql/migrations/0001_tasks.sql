@@ -19,6 +19,9 @@ $$;
 CREATE TABLE "leasehold".migrations (
   version    integer     PRIMARY KEY,
   name       text        NOT NULL,
+  -- The migration that a program must know to work with these tables. Less than `version` if older programs can
+  -- go on, so that old and new ones may run side by side during an upgrade.
+  needs      integer     NOT NULL,
   applied_at timestamptz NOT NULL DEFAULT now()
 );
 
@@ -1259,4 +1262,4 @@ BEGIN
 END
 $$;
 
-INSERT INTO "leasehold".migrations (version, name) VALUES (1, '0001_tasks');
+INSERT INTO "leasehold".migrations (version, name, needs) VALUES (1, '0001_tasks', 1);

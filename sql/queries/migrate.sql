@@ -10,5 +10,5 @@ SELECT pg_advisory_xact_lock(hashtextextended('leasehold migrations of ' || $1::
 SELECT to_regclass('"leasehold".migrations') IS NOT NULL
 
 -- name: migration_version
--- The number of the newest migration that was applied, or 0.
-SELECT coalesce(max(version), 0) FROM "leasehold".migrations
+-- The number of the newest migration that was applied, or 0; and of the one that a program must know.
+SELECT coalesce(max(version), 0), coalesce(max(needs), 0) FROM "leasehold".migrations

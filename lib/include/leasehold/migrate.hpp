@@ -20,7 +20,7 @@ struct MigrateReport {
 };
 
 /// Brings the tables in a database to the version that this library needs, in one transaction. Does
-/// nothing if they have it already. If several processes call it at once, one migrates and the
+/// nothing if they have it already, or a newer one with which this library can work. If several processes call it at once, one migrates and the
 /// others wait for it. In PostgreSQL the user needs the right to create a schema, or to create
 /// tables in an existing one.
 ///
@@ -29,8 +29,8 @@ struct MigrateReport {
 /// program (leasehold/sqlite.hpp), call migrate() once on its file: it adds our tables, whose names
 /// begin with `task_` and `leasehold_`, and switches the journal to WAL.
 ///
-/// Throws ServerRefused (newer_schema) if a newer Leasehold created the tables. Otherwise it throws
-/// as TaskQueue does.
+/// Throws ServerRefused (newer_schema) if a newer Leasehold has changed the tables so that this one
+/// cannot work with them. Otherwise it throws as TaskQueue does.
 LEASEHOLD_API MigrateReport migrate(std::string_view uri, const MigrateOptions& options = {});
 
 }  // namespace leasehold::inline v0

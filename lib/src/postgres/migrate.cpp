@@ -1,5 +1,6 @@
 #include "postgres/migrate.hpp"
 
+#include <algorithm>
 #include <charconv>
 
 #include "leasehold/errors.hpp"
@@ -19,12 +20,18 @@ int version_of(const EmbeddedText& migration) {
   return version;
 }
 
-int version_there(pqxx::transaction_base& transaction, const std::string& schema) {
+struct Installed {
+  int version = 0;
+  int needs = 0;  ///< the migration that a program must know
+};
+
+Installed installed(pqxx::transaction_base& transaction, const std::string& schema) {
   const auto ask = [&](const EmbeddedText& question) {
     return execute(transaction, Statement(question, schema).text, Params{});
   };
-  if (!ask(sql::migration_table)[0][0].as<bool>()) return 0;
-  return ask(sql::migration_version)[0][0].as<int>();
+  if (!ask(sql::migration_table)[0][0].as<bool>()) return {};
+  const auto versions = ask(sql::migration_version);
+  return {versions[0][0].as<int>(), versions[0][1].as<int>()};
 }
 
 }  // namespace
@@ -40,11 +47,14 @@ MigrateReport migrate(std::string_view uri, const std::string& schema) {
     Params lock;
     lock.add(schema);
     execute(transaction, Statement(sql::migration_lock, schema).text, lock);
-    report.from = version_there(transaction, schema);
-    if (report.from > newest) {
+    const Installed found = installed(transaction, schema);
+    report.from = found.version;
+    report.to = std::max(found.version, newest);
+    if (found.needs > newest) {
       throw ServerRefused(ServerRefused::Reason::newer_schema,
                           where.display + ": schema " + schema + " is at version " +
-                              std::to_string(report.from) + ", this Leasehold knows up to " +
+                              std::to_string(report.from) + " and needs a program that knows " +
+                              std::to_string(found.needs) + ", this one knows up to " +
                               std::to_string(newest) + ": update this program");
     }
     for (const EmbeddedText* migration : migrations::all) {
@@ -52,7 +62,6 @@ MigrateReport migrate(std::string_view uri, const std::string& schema) {
       transaction.exec(in_schema(migration->text, schema));
       report.applied.emplace_back(migration->name);
     }
-    report.to = newest;
   });
   return report;
 }

@@ -42,7 +42,8 @@ class MigrateTest : public PostgresTaskTest, public ::testing::WithParamInterfac
   /// As if a later Leasehold had been here.
   void come_from_the_future() const {
     if (GetParam() == StoreKind::postgres) {
-      sql("INSERT INTO leasehold.migrations (version, name) VALUES (9999, 'from the future')");
+      sql("INSERT INTO leasehold.migrations (version, name, needs) "
+          "VALUES (9999, 'from the future', 9998)");
       return;
     }
     const auto database =
@@ -94,6 +95,16 @@ class TaskMigrateTest : public PostgresTaskTest {
   /// The uri of the database for another user.
   static std::string uri_of(const std::string& user) { return uri() + "?user=" + user; }
 };
+
+TEST_F(TaskMigrateTest, TablesOfALaterVersionAreLeftAloneIfThisOneCanWorkWithThem) {
+  const int newest = migrate(uri()).to;
+  sql("INSERT INTO leasehold.migrations (version, name, needs) VALUES (9999, 'more', " +
+      std::to_string(newest) + ")");
+  const MigrateReport report = migrate(uri());
+  EXPECT_EQ(report.from, 9999);
+  EXPECT_EQ(report.to, 9999);
+  EXPECT_TRUE(report.applied.empty());
+}
 
 TEST_F(TaskMigrateTest, AnotherSchema) {
   EXPECT_EQ(migrate(uri(), {.schema = "other"}).from, 0);
