@@ -449,8 +449,6 @@ TEST_F(TaskLocksTest, NoWriteOfAHolderWaitsForALockUntilItsTimeOut) {
   EXPECT_EQ(leases[2].release(), LeaseWrite::accepted);
 }
 
-// While one completion waits for its row, others gather. They lose patience with it, and go
-// together in one statement. What somebody has locked holds up nobody but its own caller.
 TEST_F(TaskLocksTest, OnlySoManyLeaseAtOnceAndTheOthersWaitForThem) {
   TaskQueue queue{uri(), {.postgres = {.command_timeout = 300ms}, .recovery = std::nullopt}};
   queue.enqueue({.type = "t"});
@@ -466,6 +464,8 @@ TEST_F(TaskLocksTest, OnlySoManyLeaseAtOnceAndTheOthersWaitForThem) {
   sql("SELECT pg_advisory_unlock_all()");
 }
 
+// While one completion waits for its row, others gather. They lose patience with it, and go
+// together in one statement. What somebody has locked holds up nobody but its own caller.
 TEST_F(TaskLocksTest, CompletionsThatShareAStatementDoNotWaitForALockedRow) {
   for (const auto retention : {Retention::delete_at_once(), Retention::keep_forever()}) {
     TaskQueue queue{uri(), TaskQueueOptions{.retention = retention}};

@@ -8,6 +8,8 @@
 #include <vector>
 
 #include "tests/support/eventually.hpp"
+#include "tests/support/running_worker.hpp"
+#include "tests/support/signal.hpp"
 #include "tests/support/task_store.hpp"
 
 namespace leasehold::testing {
@@ -43,6 +45,20 @@ class TaskExpiryTest : public OnEveryTaskStore {
   }
 };
 ON_EVERY_STORE(TaskExpiryTest);
+
+TEST_P(TaskExpiryTest, AWorkerTakesUpWhatACrashedOneHeld) {
+  TaskQueue queue{uri()};
+  const TaskId id = queue.enqueue({.type = "t"}).id;
+  crash_with(id);
+  const Signal done;
+  Worker worker{queue};
+  worker.on("t", [&, done](Task& task) {
+    EXPECT_EQ(task.id(), id);
+    done.set();
+  });
+  const RunningWorker running{worker};
+  EXPECT_TRUE(done.wait());
+}
 
 TEST_P(TaskExpiryTest, WhoLooksForTasksGetsThoseOfACrashedWorker) {
   TaskQueue crashing{uri()};
