@@ -72,7 +72,13 @@ void Connection::settle(std::chrono::milliseconds longest) {
 
 void Connection::interrupt() noexcept {
   interrupted_ = true;
-  ::shutdown(socket_, SHUT_RDWR);
+  ::shutdown(socket_, SHUT_RD);  // libpq takes it for the end of the connection
+}
+
+std::optional<AbandonedBackend> Connection::abandon() noexcept {
+  // Open: the answer came at the last moment, and the backend ends when we close the connection.
+  if (!interrupted_ || connection_->is_open()) return std::nullopt;
+  return AbandonedBackend(std::exchange(socket_, -1));
 }
 
 /// Translates an error that came after something was sent.
