@@ -54,7 +54,7 @@ class Connection {
   bool usable() const { return !broken_ && !interrupted_ && connection_->is_open(); }
 
   /// Whether other connections to the same server are probably of no use either: it is read-only,
-  /// shuts down, or does not answer.
+  /// shuts down, does not answer, or the connection was lost without a word from it.
   bool siblings_suspect() const { return siblings_suspect_; }
 
   /// The number of the host in the URI.

@@ -386,6 +386,25 @@ TEST_F(TaskTimeoutTest, AfterASilentHostIdleConnectionsAreNotTriedOneByOne) {
   EXPECT_TRUE(eventually([&] { return works([&] { queue.enqueue({.type = "t"}); }); }, 60s));
 }
 
+// A reset, or the end of tcp_user_timeout: nothing says why the connection is lost.
+TEST_F(TaskTimeoutTest, AConnectionThatIsLostWithoutAWordTellsOfTheOthersAndOfTheHost) {
+  constexpr int connections = 3;
+  FaultProxy proxy{server.port()};
+  FaultProxy next{server.port()};
+  const std::string both =
+      "127.0.0.1:" + std::to_string(proxy.port()) + ",127.0.0.1:" + std::to_string(next.port());
+  TaskQueue queue{"postgresql://postgres@" + both + "/postgres?application_name=" + name,
+                  {.postgres = {.connections = connections, .idle_timeout = 1h}}};
+  use_all_connections(queue, connections);
+  ASSERT_EQ(proxy.accepted(), std::size_t{connections});
+  proxy.swallow_next_request(Then::cut);
+  EXPECT_THROW(queue.enqueue({.type = "t"}), OutcomeUnknown);
+  EXPECT_TRUE(eventually([&] { return count(our_backends()) == 0; }, 60s))
+      << "all of them were closed";
+  EXPECT_NO_THROW(queue.enqueue({.type = "t"}));
+  EXPECT_EQ(next.accepted(), 1U) << "the next host is tried first";
+}
+
 TEST_F(TaskTimeoutTest, AReadOnlyConnectionIsNotKept) {
   TaskQueue queue{uri(), {.postgres = {.connections = 2}}};
   // For connections to come only, as those to a standby that is promoted later.
