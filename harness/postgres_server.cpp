@@ -235,8 +235,8 @@ std::vector<pid_t> PostgresServer::backends() const {
 
 void PostgresServer::pause() {
   if (!process_) throw std::logic_error("this PostgreSQL does not run");
-  process_->pause();  // first: it starts no further backends
-  paused_backends_ = backends();
+  process_->pause();              // first: it starts no further backends
+  paused_backends_ = backends();  // also those that were paused by themselves
   for (const pid_t backend : paused_backends_) ::kill(backend, SIGSTOP);
   for (const pid_t backend : paused_backends_) {
     wait_until("stopping a backend", [backend] {
@@ -244,6 +244,13 @@ void PostgresServer::pause() {
       return state == 'T' || state == 'Z' || state == 'X';
     });
   }
+}
+
+bool PostgresServer::pause_backend(pid_t pid) {
+  if (!process_ || state_of(pid).parent != process_->pid()) return false;
+  ::kill(pid, SIGSTOP);
+  paused_backends_.push_back(pid);
+  return true;
 }
 
 void PostgresServer::resume() {

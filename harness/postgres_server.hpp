@@ -69,6 +69,9 @@ class PostgresServer : public PostgresEndpoint {
 
   /// Stops the server and all backends (SIGSTOP); connections stay open.
   void pause();
+  /// Stops one backend, as a disk that hangs would. False if this server has no such backend.
+  bool pause_backend(pid_t pid);
+  /// Ends every pause.
   void resume();
   /// Kills the server and all backends (SIGKILL). Committed data is there after start().
   void kill();

@@ -73,7 +73,13 @@ void Connection::settle(std::chrono::milliseconds longest) {
 
 void Connection::interrupt() noexcept {
   interrupted_ = true;
-  ::shutdown(socket_, SHUT_RDWR);
+  ::shutdown(socket_, SHUT_RD);  // libpq takes it for the end of the connection
+}
+
+std::optional<AbandonedBackend> Connection::abandon() noexcept {
+  // Open: the answer came at the last moment, and the backend ends when we close the connection.
+  if (!interrupted_ || connection_->is_open()) return std::nullopt;
+  return AbandonedBackend(std::exchange(socket_, -1));
 }
 
 /// Translates an error that came after something was sent.
@@ -85,7 +91,9 @@ void Connection::raise(const std::exception& error) {
   const bool lost = !connection_->is_open() || ends_the_connection(sqlstate);
   const bool read_only = sqlstate == sqlstate::read_only;
   broken_ = lost || read_only || sqlstate == "40003";
-  siblings_suspect_ = read_only || interrupted_ || sqlstate.starts_with("57P");
+  // A server that ends one connection says why. Without a word, the host or the way to it is gone.
+  const bool wordless = sqlstate.empty() && !connection_->is_open();
+  siblings_suspect_ = read_only || wordless || sqlstate.starts_with("57P");
   raise_statement_failure(lost ? "" : sqlstate, error.what(), where_);
 }
 

@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "postgres/abandoned_backend.hpp"
 #include "postgres/cancel_request.hpp"
 #include "postgres/params.hpp"
 #include "postgres/postgres_uri.hpp"
@@ -50,10 +51,10 @@ class Connection {
   std::vector<std::string> wait_for_notifications();
 
   /// False once the connection is lost or its state is not known.
-  bool usable() const { return !broken_ && connection_->is_open(); }
+  bool usable() const { return !broken_ && !interrupted_ && connection_->is_open(); }
 
   /// Whether other connections to the same server are probably of no use either: it is read-only,
-  /// shuts down, or does not answer.
+  /// shuts down, does not answer, or the connection was lost without a word from it.
   bool siblings_suspect() const { return siblings_suspect_; }
 
   /// The number of the host in the URI.
@@ -68,8 +69,11 @@ class Connection {
   void settle(std::chrono::milliseconds longest);
 
   /// Breaks the connection. A thread that waits for an answer gets an error at once. May be called
-  /// from any thread.
+  /// from any thread. The server is told when the connection is closed or abandoned.
   void interrupt() noexcept;
+
+  /// The backend, if interrupt() came before its answer. After that the connection is of no use.
+  std::optional<AbandonedBackend> abandon() noexcept;
 
  private:
   /// Collects the payloads of notifications. libpqxx calls it from get_notifs().

@@ -17,6 +17,10 @@ constexpr milliseconds longest_reconnect_pause{2'000};
 constexpr milliseconds shortest_grace{100};
 constexpr milliseconds longest_grace{1'000};
 
+// Before a connection on top of those that the pool may have, while so many backends do not answer.
+constexpr milliseconds first_pause_on_top{1'000};
+constexpr milliseconds longest_pause_on_top{60'000};
+
 // How long a connection stays idle beside others.
 constexpr milliseconds longest_surplus{2'000};
 
@@ -45,6 +49,7 @@ ConnectionPool::ConnectionPool(PostgresUri uri, PostgresOptions options)
     : uri_(std::move(uri)),
       options_(std::move(options)),
       grace_(std::clamp(options_.command_timeout / 2, shortest_grace, longest_grace)),
+      pause_on_top_(first_pause_on_top, longest_pause_on_top),
       backoff_(first_reconnect_pause, longest_reconnect_pause),
       watchdog_([this](const std::stop_token& stop) { watch(stop); }) {
   // So that giving a connection back cannot fail.
@@ -88,10 +93,11 @@ std::unique_ptr<Connection> ConnectionPool::take(Clock::time_point deadline) {
   {
     ThreadLock lock(mutex_);
     if (!freed_.wait_until(lock, deadline, [this]() LEASEHOLD_REQUIRES(mutex_) {
-          return taken_ < options_.connections;
+          return taken_ + places_lost() < options_.connections;
         })) {
       throw Unavailable(uri_.display + ": not sent within the time-out, because all " +
-                        std::to_string(options_.connections) + " connections are in use");
+                        std::to_string(options_.connections) + " connections are in use" +
+                        (abandoned_.empty() ? "" : ", or their backends do not answer"));
     }
     ++taken_;
     if (!idle_.empty()) {
@@ -115,17 +121,44 @@ std::unique_ptr<Connection> ConnectionPool::take(Clock::time_point deadline) {
   return connection;
 }
 
+/// Abandoned backends count as connections, but one place can always be used.
+std::size_t ConnectionPool::places_lost() const {
+  return std::min(abandoned_.size(), options_.connections - 1);
+}
+
+void ConnectionPool::abandon(AbandonedBackend backend) noexcept {
+  abandoned_.push_back(std::move(backend));  // connect() has reserved the room
+  if (abandoned_.size() > options_.connections) next_on_top_ = Clock::now() + pause_on_top_.next();
+}
+
+void ConnectionPool::forget_those_done() noexcept {
+  if (std::erase_if(abandoned_, [](const auto& backend) { return backend.is_done(); }) == 0) return;
+  // There is room for another now. While too many are left, it does not shorten the pause after it.
+  next_on_top_ = {};
+  if (abandoned_.size() <= options_.connections) pause_on_top_.reset();
+  freed_.notify_all();
+}
+
 void ConnectionPool::give_back(std::unique_ptr<Connection> connection) noexcept {
+  Clock::duration patience{};
   {
     const ThreadLock lock(mutex_);
-    std::erase_if(busy_, [&](const Busy& busy) { return busy.connection == connection.get(); });
+    const auto busy = std::find_if(busy_.begin(), busy_.end(), [&](const Busy& one) {
+      return one.connection == connection.get();
+    });
+    // What is left of the grace: the caller has waited for the rest of it.
+    if (busy->give_up) patience = std::max(*busy->give_up - Clock::now(), patience);
+    busy_.erase(busy);
   }
   // From here on the watchdog does not cancel it any more.
-  connection->settle(grace_);
+  connection->settle(std::chrono::ceil<milliseconds>(patience));
   if (connection->siblings_suspect()) close_idle(connection->host());
+  auto abandoned = connection->abandon();
   if (!connection->usable()) connection.reset();
   const ThreadLock lock(mutex_);
   --taken_;
+  if (abandoned) abandon(*std::move(abandoned));
+  if (watchdog_sleeps_ && !abandoned_.empty()) wake_watchdog_.notify_one();
   if (connection) idle_.push_back({std::move(connection), Clock::now()});
   freed_.notify_one();
 }
@@ -174,15 +207,27 @@ void ConnectionPool::close_if(Condition&& condition) noexcept {
   }
 }
 
+void ConnectionPool::check_may_connect() const {
+  const auto now = Clock::now();
+  if (now < next_attempt_) {
+    if (last_refusal_) throw ServerRefused(*last_refusal_, last_error_);
+    throw Unavailable(last_error_);
+  }
+  if (abandoned_.size() > options_.connections && now < next_on_top_) {
+    throw Unavailable(uri_.display + ": " + std::to_string(abandoned_.size()) +
+                      " backends of this pool do not answer, and no other is tried for a while");
+  }
+}
+
 std::unique_ptr<Connection> ConnectionPool::connect() {
   std::size_t first_host = 0;
   {
     const ThreadLock lock(mutex_);
     first_host = host_;
-    if (Clock::now() < next_attempt_) {
-      if (last_refusal_) throw ServerRefused(*last_refusal_, last_error_);
-      throw Unavailable(last_error_);
-    }
+    forget_those_done();  // rather now than when the watchdog looks: a refusal would be wrong
+    check_may_connect();
+    // So that abandoning it, or one of the others, cannot fail.
+    abandoned_.reserve(abandoned_.size() + options_.connections);
   }
   const auto failed = [this](const Error& error, std::optional<ServerRefused::Reason> refusal) {
     const ThreadLock lock(mutex_);
@@ -208,38 +253,41 @@ std::unique_ptr<Connection> ConnectionPool::connect() {
 
 /// Ends statements that take too long, because libpq itself would wait forever. Looks about eight
 /// times within a time-out while there are calls, and sleeps while there are none. Also closes
-/// connections that are not needed any more.
+/// connections that are not needed any more, and those of abandoned backends that are done.
 void ConnectionPool::watch(const std::stop_token& stop) {
   const auto tick = std::clamp(options_.command_timeout / 8, milliseconds{5}, milliseconds{250});
   while (!stop.stop_requested()) {
     {
       ThreadLock lock(mutex_);
       wait_for_work(lock, stop);
-      if (called_ || !busy_.empty()) {
+      if (has_work()) {
         called_ = false;
         wake_watchdog_.wait_for(lock, stop, tick, [] { return false; });
         enforce_deadlines(Clock::now());
+        forget_those_done();
       }
     }
     close_unused();
   }
 }
 
-/// Returns at once if there is a call, and otherwise with the next one or when a connection has
-/// been idle for long enough.
+bool ConnectionPool::has_work() const { return called_ || !busy_.empty() || !abandoned_.empty(); }
+
+/// Returns at once if there is a call or an abandoned backend, and otherwise with the next one or
+/// when a connection has been idle for long enough.
 void ConnectionPool::wait_for_work(ThreadLock& lock, const std::stop_token& stop) {
-  const auto has_work = [this]() LEASEHOLD_REQUIRES(mutex_) { return called_ || !busy_.empty(); };
+  const auto work = [this]() LEASEHOLD_REQUIRES(mutex_) { return has_work(); };
   watchdog_sleeps_ = true;
   if (idle_.empty()) {
-    wake_watchdog_.wait(lock, stop, has_work);
+    wake_watchdog_.wait(lock, stop, work);
   } else {
-    wake_watchdog_.wait_until(lock, stop, first_close(), has_work);
+    wake_watchdog_.wait_until(lock, stop, first_close(), work);
   }
   watchdog_sleeps_ = false;
 }
 
 /// A statement is first cancelled, so that it does not go on for nobody. The connection is broken
-/// only if the server does not answer that either.
+/// only if the server does not answer that either. Its backend is then abandoned.
 void ConnectionPool::enforce_deadlines(Clock::time_point now) {
   for (Busy& busy : busy_) {
     if (now < busy.deadline) continue;

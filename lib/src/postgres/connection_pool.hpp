@@ -17,7 +17,11 @@
 namespace leasehold::inline v0::postgres {
 
 /// A few connections that all threads share. They are made when needed, and again after a loss.
-/// Thread-safe.
+///
+/// A backend that answers neither a statement nor its cancellation is abandoned, and keeps its
+/// place in the pool until it answers or its connection ends. One place can always be used, because
+/// another backend, or another server, may well answer. If that one is abandoned too, a pause comes
+/// before the next attempt, which doubles with each. Thread-safe.
 class ConnectionPool {
  public:
   ConnectionPool(PostgresUri uri, PostgresOptions options);
@@ -52,6 +56,9 @@ class ConnectionPool {
   class Loan;
 
   std::unique_ptr<Connection> take(Clock::time_point deadline);
+  std::size_t places_lost() const LEASEHOLD_REQUIRES(mutex_);
+  void abandon(AbandonedBackend backend) noexcept LEASEHOLD_REQUIRES(mutex_);
+  void forget_those_done() noexcept LEASEHOLD_REQUIRES(mutex_);
   void give_back(std::unique_ptr<Connection> connection) noexcept;
   void close_idle(std::size_t host) noexcept;
   void close_unused() noexcept;
@@ -59,8 +66,10 @@ class ConnectionPool {
   template <typename Condition>
   void close_if(Condition&& condition) noexcept;
   std::unique_ptr<Connection> connect();
+  void check_may_connect() const LEASEHOLD_REQUIRES(mutex_);
   void watch(const std::stop_token& stop);
   void wait_for_work(ThreadLock& lock, const std::stop_token& stop) LEASEHOLD_REQUIRES(mutex_);
+  bool has_work() const LEASEHOLD_REQUIRES(mutex_);
   void enforce_deadlines(Clock::time_point now) LEASEHOLD_REQUIRES(mutex_);
 
   const PostgresUri uri_;
@@ -76,6 +85,10 @@ class ConnectionPool {
   std::vector<Busy> busy_ LEASEHOLD_GUARDED_BY(mutex_);
   // Connections in use, being made, or being closed.
   std::size_t taken_ LEASEHOLD_GUARDED_BY(mutex_) = 0;
+  // Their number is limited by the pauses before connections that come on top.
+  std::vector<AbandonedBackend> abandoned_ LEASEHOLD_GUARDED_BY(mutex_);
+  Backoff pause_on_top_ LEASEHOLD_GUARDED_BY(mutex_);
+  Clock::time_point next_on_top_ LEASEHOLD_GUARDED_BY(mutex_);
   // The host of the URI that accepted a connection last.
   std::size_t host_ LEASEHOLD_GUARDED_BY(mutex_) = 0;
   bool called_ LEASEHOLD_GUARDED_BY(mutex_) = false;  // since the watchdog looked last

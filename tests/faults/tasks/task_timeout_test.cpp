@@ -10,10 +10,12 @@
 #include <leasehold/tasks.hpp>
 #include <memory>
 #include <pqxx/pqxx>
+#include <set>
 #include <string>
 #include <thread>
 #include <vector>
 
+#include "harness/certificates.hpp"
 #include "harness/postgres_server.hpp"
 #include "harness/process.hpp"
 #include "harness/temp_dir.hpp"
@@ -48,6 +50,18 @@ class TaskTimeoutTest : public ::testing::Test {
   }
   std::string our_backends() const {
     return "pg_stat_activity WHERE application_name = '" + name + "'";
+  }
+  /// Makes as many connections as the queue may have. They are idle then.
+  void use_all_connections(TaskQueue& queue, int connections) {
+    pqxx::connection other{server.uri()};
+    pqxx::work lock{other};
+    lock.exec("LOCK TABLE leasehold.tasks IN ACCESS EXCLUSIVE MODE");
+    std::vector<std::jthread> callers;
+    for (int i = 0; i < connections; ++i) {
+      callers.emplace_back([&] { works([&] { queue.get(TaskId{1}); }); });
+    }
+    EXPECT_TRUE(eventually([&] { return count(our_backends()) == connections; }, 60s));
+    lock.commit();
   }
   /// Whether a call succeeds.
   template <class Call>
@@ -97,6 +111,154 @@ TEST_F(TaskTimeoutTest, ALockedTableCostsNoMoreBackendsThanThePoolHas) {
   EXPECT_TRUE(eventually([&] { return count(our_backends() + " AND state <> 'idle'") == 0; }, 60s));
   EXPECT_EQ(count("leasehold.tasks WHERE state = 'leased'"), 0) << "leased for nobody";
   EXPECT_EQ(queue.lease({.types = {"t"}}).size(), 1U) << "no cancellation is left over";
+}
+
+/// Stops each backend that waits for a lock, so that it answers no cancellation either.
+class StuckBackends {
+ public:
+  StuckBackends(PostgresServer& server, const std::string& application)
+      : server_(server), thread_([this, application](const std::stop_token& stop) {
+          pqxx::connection looking{server_.uri()};
+          std::set<pid_t> stopped;
+          while (!stop.stop_requested()) {
+            pqxx::nontransaction look{looking};
+            const auto rows = look.exec(
+                "SELECT pid FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND "
+                "application_name = '" +
+                application + "'");
+            for (const auto& row : rows) {
+              const auto pid = row[0].as<pid_t>();
+              if (stopped.contains(pid) || !server_.pause_backend(pid)) continue;
+              stopped.insert(pid);
+              ++count_;
+            }
+          }
+        }) {}
+  ~StuckBackends() {
+    stop();
+    server_.resume();
+  }
+
+  int count() const { return count_; }
+  /// Stops no further ones.
+  void stop() {
+    thread_.request_stop();
+    if (thread_.joinable()) thread_.join();
+  }
+
+ private:
+  PostgresServer& server_;
+  std::atomic<int> count_{0};
+  std::jthread thread_;  // last: it uses everything above
+};
+
+// A backend that waits for a disk that hangs answers no cancellation. Another one in its place
+// would get stuck as well.
+TEST_F(TaskTimeoutTest, StuckBackendsAreNotReplacedAgainAndAgain) {
+  constexpr int connections = 3;
+  constexpr auto time_out = 300ms;
+  TaskQueue queue{uri(), {.postgres = {.connections = connections, .command_timeout = time_out}}};
+  const TaskId id = queue.enqueue({.type = "t"}).id;
+  pqxx::connection other{server.uri()};
+  pqxx::work lock{other};
+  lock.exec("LOCK TABLE leasehold.tasks IN ACCESS EXCLUSIVE MODE");
+  StuckBackends stuck{server, name};
+  std::atomic<bool> said{false};
+  int most = 0;
+  {
+    std::vector<std::jthread> callers;
+    for (int i = 0; i < 2 * connections; ++i) {
+      callers.emplace_back([&](const std::stop_token& stop) {
+        while (!stop.stop_requested()) {
+          try {
+            queue.get(id);
+          } catch (const Unavailable& error) {
+            if (std::string(error.what()).find("do not answer") != std::string::npos) said = true;
+            std::this_thread::sleep_for(5ms);
+          } catch (const OutcomeUnknown&) {
+          }
+        }
+      });
+    }
+    EXPECT_TRUE(eventually([&] { return stuck.count() > connections && said; }, 60s));
+    // Time for ten more of each place. The pauses allow three in all.
+    const auto end = std::chrono::steady_clock::now() + 15 * time_out;
+    while (std::chrono::steady_clock::now() < end) {
+      most = std::max(most, count(our_backends()));
+      std::this_thread::sleep_for(10ms);
+    }
+    EXPECT_LE(most, connections + 1 + 3);
+    EXPECT_GT(most, connections) << "it keeps trying";
+    stuck.stop();
+    lock.commit();
+    server.resume();
+    EXPECT_TRUE(eventually([&] { return works([&] { queue.get(id); }); }));
+    EXPECT_TRUE(eventually([&] { return count(our_backends()) <= connections; }, 60s));
+  }
+  pqxx::work again{other};
+  again.exec("LOCK TABLE leasehold.tasks IN ACCESS EXCLUSIVE MODE");
+  TaskQueue* const all = &queue;
+  std::vector<std::jthread> callers;
+  for (int i = 0; i < connections; ++i) callers.emplace_back([=] { works([=] { all->get(id); }); });
+  EXPECT_TRUE(eventually([&] { return count(our_backends()) == connections; }))
+      << "every place can be used again";
+  again.commit();
+}
+
+/// Makes a server offer TLS, with a certificate that nobody knows.
+void offer_tls(const PostgresServer& server) {
+  Certificates certificates;
+  const auto pair = certificates.issue();
+  const auto place = [&](const std::filesystem::path& from, const char* name) {
+    const auto to = server.socket_dir() / name;
+    std::filesystem::copy_file(from, to);
+    std::filesystem::permissions(to, std::filesystem::perms::owner_read);
+    if (const auto user = unprivileged_user()) {
+      EXPECT_EQ(::chown(to.c_str(), user->uid, user->gid), 0);
+    }
+    return to.string();
+  };
+  for (const auto& setting :
+       {"ssl_cert_file = '" + place(pair.certificate, "cert") + "'",
+        "ssl_key_file = '" + place(pair.key, "key") + "'", std::string("ssl = on")}) {
+    server.run_sql("ALTER SYSTEM SET " + setting);
+  }
+  server.run_sql("SELECT pg_reload_conf()");
+}
+
+// The renewals of a worker have one connection, and must not wait for a backend that is stuck.
+// Sockets of each kind tell when it is done.
+TEST_F(TaskTimeoutTest, APoolOfOneTriesAnotherConnectionAtOnce) {
+  PostgresServer own;
+  migrate(own.uri());
+  offer_tls(own);
+  const std::string tcp = own.uri() + "?application_name=" + name;
+  const std::string unix_socket = "postgresql:///postgres?host=" + own.socket_dir().string() +
+                                  "&port=" + std::to_string(own.port()) +
+                                  "&user=postgres&application_name=" + name;
+  pqxx::connection looking{own.uri() + "?sslmode=disable"};
+  for (const auto& way : {tcp + "&sslmode=disable", tcp + "&sslmode=require", unix_socket}) {
+    ASSERT_TRUE(eventually(
+        [&] {
+          return works([&] { TaskQueue{way}.health(); }) && count(looking, our_backends()) == 0;
+        },
+        60s))
+        << way;
+    TaskQueue queue{way, {.postgres = {.connections = 1, .command_timeout = 2s}}};
+    const TaskId id = queue.enqueue({.type = "t"}).id;
+    pqxx::connection other{own.uri()};
+    pqxx::work lock{other};
+    lock.exec("LOCK TABLE leasehold.tasks IN ACCESS EXCLUSIVE MODE");
+    StuckBackends stuck{own, name};
+    EXPECT_THROW(queue.get(id), OutcomeUnknown) << way;
+    EXPECT_EQ(stuck.count(), 1);
+    stuck.stop();
+    lock.commit();
+    EXPECT_NO_THROW(queue.get(id)) << way;
+    EXPECT_EQ(count(looking, our_backends()), 2) << "one is stuck: " << way;
+    own.resume();
+    EXPECT_TRUE(eventually([&] { return count(looking, our_backends()) == 1; }, 60s)) << way;
+  }
 }
 
 // A pooler may lose requests to cancel. The statement then ends by itself, and is not executed for
@@ -214,17 +376,7 @@ TEST_F(TaskTimeoutTest, AfterASilentHostIdleConnectionsAreNotTriedOneByOne) {
                   {.postgres = {.connections = connections,
                                 .command_timeout = 5s,
                                 .idle_timeout = 1h}}};  // which would close them too
-  {
-    pqxx::connection other{server.uri()};
-    pqxx::work lock{other};
-    lock.exec("LOCK TABLE leasehold.tasks IN ACCESS EXCLUSIVE MODE");
-    std::vector<std::jthread> callers;
-    for (int i = 0; i < connections; ++i) {
-      callers.emplace_back([&] { works([&] { queue.get(TaskId{1}); }); });
-    }
-    ASSERT_TRUE(eventually([&] { return count(our_backends()) == connections; }, 60s));
-    lock.commit();
-  }
+  use_all_connections(queue, connections);
   ASSERT_EQ(count(our_backends()), connections) << "idle now";
   proxy.blackhole(true);
   EXPECT_THROW(queue.enqueue({.type = "t"}), OutcomeUnknown);
@@ -232,6 +384,25 @@ TEST_F(TaskTimeoutTest, AfterASilentHostIdleConnectionsAreNotTriedOneByOne) {
   EXPECT_TRUE(eventually([&] { return count(our_backends()) == 0; }, 60s))
       << "all of them were closed";
   EXPECT_TRUE(eventually([&] { return works([&] { queue.enqueue({.type = "t"}); }); }, 60s));
+}
+
+// A reset, or the end of tcp_user_timeout: nothing says why the connection is lost.
+TEST_F(TaskTimeoutTest, AConnectionThatIsLostWithoutAWordTellsOfTheOthersAndOfTheHost) {
+  constexpr int connections = 3;
+  FaultProxy proxy{server.port()};
+  FaultProxy next{server.port()};
+  const std::string both =
+      "127.0.0.1:" + std::to_string(proxy.port()) + ",127.0.0.1:" + std::to_string(next.port());
+  TaskQueue queue{"postgresql://postgres@" + both + "/postgres?application_name=" + name,
+                  {.postgres = {.connections = connections, .idle_timeout = 1h}}};
+  use_all_connections(queue, connections);
+  ASSERT_EQ(proxy.accepted(), std::size_t{connections});
+  proxy.swallow_next_request(Then::cut);
+  EXPECT_THROW(queue.enqueue({.type = "t"}), OutcomeUnknown);
+  EXPECT_TRUE(eventually([&] { return count(our_backends()) == 0; }, 60s))
+      << "all of them were closed";
+  EXPECT_NO_THROW(queue.enqueue({.type = "t"}));
+  EXPECT_EQ(next.accepted(), 1U) << "the next host is tried first";
 }
 
 TEST_F(TaskTimeoutTest, AReadOnlyConnectionIsNotKept) {

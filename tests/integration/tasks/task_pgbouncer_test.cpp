@@ -114,13 +114,15 @@ TEST_F(TaskPgBouncerTest, WorkersDrain) {
 
 TEST_F(TaskPgBouncerTest, ATimeOutEndsTheStatementBehindThePooler) {
   TaskQueue queue{bouncer.uri(), {.postgres = {.connections = 2, .command_timeout = 2s}}};
-  queue.enqueue({.type = "t"});
+  const TaskId id = queue.enqueue({.type = "t"}).id;
   {
     pqxx::connection other{uri()};
     pqxx::work lock{other};
     lock.exec("LOCK TABLE leasehold.tasks IN ACCESS EXCLUSIVE MODE");
     for (int i = 0; i < 3; ++i) {
       EXPECT_THROW(queue.lease({.types = {"t"}}), Unavailable) << "it did not happen";
+      // A lease gives up the lock by itself. This waits until it is cancelled through the pooler.
+      EXPECT_THROW(queue.get(id), Unavailable) << "cancelled";
     }
     EXPECT_EQ(sql("SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND "
                   "datname = current_database()"),
@@ -129,6 +131,24 @@ TEST_F(TaskPgBouncerTest, ATimeOutEndsTheStatementBehindThePooler) {
   }
   EXPECT_EQ(sql("SELECT count(*) FROM leasehold.tasks WHERE state = 'leased'"), "0");
   EXPECT_EQ(queue.lease({.types = {"t"}}).size(), 1U);
+}
+
+// The pooler has only two server connections. What it has not sent on yet must not be executed
+// later.
+TEST_F(TaskPgBouncerTest, ATimeOutEndsAStatementThatThePoolerHasKeptWaiting) {
+  TaskQueue queue{bouncer.uri(), {.postgres = {.connections = 2, .command_timeout = 1s}}};
+  queue.list();
+  {
+    pqxx::connection one{bouncer.uri()};
+    pqxx::connection two{bouncer.uri()};
+    pqxx::work first{one};
+    pqxx::work second{two};
+    first.exec("SELECT 1");
+    second.exec("SELECT 1");
+    EXPECT_ANY_THROW(queue.enqueue({.type = "t"}));
+  }
+  queue.enqueue({.type = "t"});
+  EXPECT_EQ(queue.list().size(), 1U);
 }
 
 TEST_F(TaskPgBouncerTest, EveryOtherCallWorks) {
