@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <functional>
 #include <string>
 
 #include "leasehold/postgres.hpp"
@@ -90,6 +91,45 @@ TEST_P(TaskEncodingTest, AnArgumentThatItCannotStoreIsRefusedWithTheReason) {
     EXPECT_TRUE(contains(refused.what(), reason())) << refused.what();
   }
   EXPECT_NO_THROW(queue.enqueue({.type = "t", .payload = R"("Zürich")"}));
+}
+
+class CallersEncodingTest : public PostgresTaskTest {};
+
+TEST_F(CallersEncodingTest, ATransactionThatWouldGarbleOurTextsIsRefused) {
+  TaskQueue queue{uri()};
+  queue.enqueue({.type = "t"});
+  auto lease = lease_one(queue);
+  pqxx::connection connection{uri()};
+  pqxx::work transaction{connection};
+  transaction.exec("SET client_encoding = 'LATIN1'");
+  const std::function<void()> calls[] = {
+      [&] { enqueue_in(transaction, queue, {.type = "ü"}); },
+      [&] { complete_in(transaction, lease, R"("ü")"); },
+      [&] { fence(transaction, "ü", {1}); },
+  };
+  for (const auto& call : calls) {
+    const auto message = message_of<InvalidArgument>(call);
+    EXPECT_TRUE(contains(message, "client_encoding")) << message;
+    EXPECT_TRUE(contains(message, "LATIN1")) << message;
+    EXPECT_TRUE(contains(message, "UTF8 or SQL_ASCII")) << message;
+  }
+  EXPECT_EQ(lease.extend(), LeaseWrite::accepted) << "the handle is as it was";
+  EXPECT_EQ(sql("SELECT count(*) FROM leasehold.fences"), "0");
+}
+
+TEST_F(CallersEncodingTest, OurTextsArriveInTheEncodingsThatAreAllowed) {
+  TaskQueue queue{uri()};
+  for (const std::string encoding : {"UTF8", "SQL_ASCII"}) {
+    pqxx::connection connection{uri()};
+    connection.set_client_encoding(encoding.c_str());
+    pqxx::work transaction{connection};
+    const auto id = enqueue_in(transaction, queue, {.type = "ü", .payload = R"("→")"}).id;
+    fence(transaction, "ü", {1});
+    transaction.commit();
+    EXPECT_EQ(queue.get(id)->type, "ü") << encoding;
+    EXPECT_EQ(queue.get(id)->payload, R"("→")") << encoding;
+  }
+  EXPECT_EQ(sql("SELECT string_agg(resource, ',') FROM leasehold.fences"), "ü");
 }
 
 }  // namespace
