@@ -11,6 +11,7 @@
 #include <sstream>
 #include <string>
 
+#include "support/combiner.hpp"
 #include "support/sleep.hpp"
 #include "tasks/runtime/worker_run.hpp"
 #include "tests/support/eventually.hpp"
@@ -492,6 +493,41 @@ TEST_F(UnrulyStepsTest, AfterALookUpThatFailedTheOthersAreToldWithoutOne) {
   }
 }
 
+TEST_F(UnrulyStepsTest, UpkeepThatIsRefusedIsLoggedOnceAMinute) {
+  core = logging_core();
+  std::atomic<int> tries{0};
+  server.set_fault([&](const std::string& call, const auto&) {
+    if (call != "look after") return;
+    ++tries;
+    throw ServerRefused(Reason::permission, "no");
+  });
+  ASSERT_TRUE(eventually(
+      [&] {
+        core->look_after();
+        return tries >= 3;
+      },
+      60s));
+  EXPECT_EQ(log->count("task upkeep failed"), 1);
+}
+
+TEST_F(UnrulyStepsTest, ACallerWithoutMemoryDoesNotHoldUpTheOthers) {
+  constexpr auto patience = 20s;
+  Combiner<int> combiner(
+      1, [](auto, const int&) { return true; }, [](auto) {}, patience);
+  run_out_of_memory([] {},
+                    [&] {
+                      int item = 0;
+                      combiner.submit(item);
+                    },
+                    [&] {
+                      EXPECT_EQ(combiner.waiting(), 0U);
+                      const auto begin = std::chrono::steady_clock::now();
+                      int item = 0;
+                      combiner.submit(item);
+                      EXPECT_LT(std::chrono::steady_clock::now() - begin, patience);
+                    });
+}
+
 TEST_F(UnrulyStepsTest, ARenewalThatRunsOutOfMemoryIsOver) {
   std::unique_ptr<TaskBoard> board;
   std::optional<WorkerContext> with;
@@ -680,6 +716,7 @@ TEST_F(RefusedForGoodStepsTest, WhatMayPassIsKept) {
     refuse("complete", std::make_exception_ptr(ServerRefused(reason, "not now")));
     const auto run = returned(1, {.text = "1"});
     settle(run, 20);
+    if (HasFatalFailure()) return;
     server.set_fault({});
     const auto before = server.tasks_in("complete");
     EXPECT_TRUE(settler->settle({run}).empty());
