@@ -5,6 +5,7 @@
 #include <atomic>
 #include <chrono>
 #include <future>
+#include <new>
 #include <stdexcept>
 #include <string>
 #include <thread>
@@ -227,6 +228,43 @@ TEST(Combiner, WhatIsRefusedForOneDoesNotHitTheOthers) {
   threads.clear();
   EXPECT_EQ(refused, 1);
   for (int i = 0; i < 5; ++i) EXPECT_EQ(numbers[i].answer, i == 2 ? 0 : i);
+}
+
+TEST(Combiner, AnErrorWhileCompanionsAreChosenConcernsOnlyTheirLeader) {
+  std::atomic<int> calls{0};
+  std::promise<void> end_of_first;
+  std::atomic<int> asked{0};
+  Combiner<Number> combiner(
+      1,
+      [&](auto, const Number&) {
+        if (++asked == 2) throw std::bad_alloc{};  // the first companion is chosen already
+        return true;
+      },
+      [&](auto numbers) {
+        if (++calls == 1) end_of_first.get_future().wait();
+        for (Number* number : numbers) number->answer = number->asked;
+      },
+      patient);
+  Number numbers[5];
+  std::atomic<int> failed{0};
+  std::vector<std::jthread> threads;
+  for (int i = 0; i < 5; ++i) {
+    numbers[i].asked = i + 1;
+    threads.emplace_back([&, i] {
+      try {
+        combiner.submit(numbers[i]);
+      } catch (const std::bad_alloc&) {
+        EXPECT_EQ(i, 1) << "the leader of the second call";
+        ++failed;
+      }
+    });
+    ASSERT_TRUE(eventually([&] { return calls == 1 && combiner.waiting() == std::size_t(i); }));
+  }
+  end_of_first.set_value();
+  threads.clear();
+  EXPECT_EQ(failed, 1);
+  EXPECT_EQ(combiner.waiting(), 0U);
+  for (int i = 0; i < 5; ++i) EXPECT_EQ(numbers[i].answer, i == 1 ? 0 : i + 1);
 }
 
 TEST(Combiner, ManyThreadsEachGetTheirOwnAnswer) {

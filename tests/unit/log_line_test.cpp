@@ -41,6 +41,10 @@ TEST(LogLineTest, OtherValuesAreJsonStrings) {
       {"a\nb\tc\r", R"("a\nb\tc\u000d")"},
       {std::string("\0\x1b\x7f", 3), R"("\u0000\u001b\u007f")"},
       {"größe", R"("größe")"},
+      // What a terminal, or a reader of lines, takes for a control character or the end of a line.
+      {"\u0080 \u009b2J \u0085 \u009f", R"("\u0080 \u009b2J \u0085 \u009f")"},
+      {"a\u2028b\u2029", R"("a\u2028b\u2029")"},
+      {"\u00a0 \u2027 \u202a \u1028", "\"\u00a0 \u2027 \u202a \u1028\""},
       // A text that looks like a number is told from one.
       {"42", R"("42")"},
       {"-1", R"("-1")"},
@@ -59,7 +63,8 @@ TEST(LogLineTest, ALineIsReadBackWithoutLoss) {
   for (const std::string& text :
        {std::string("x"), std::string(), std::string("42"),
         std::string("x id=8 level=error \"q\" \\"), std::string("\" id=8 x=\""),
-        std::string("a\nb\0c", 5), std::string("größe = …"), std::string("\\\" id=8"),
+        std::string("a\nb\0c", 5), std::string("größe = …"),
+        std::string("a\u0085b\u2028c\u2029d\u009b"), std::string("\\\" id=8"),
         std::string("[]{}'")}) {
     const std::string line =
         log_line("task lost, again", {{"id", 7}, {"worker", text}, {"token", UINT64_MAX}});

@@ -336,6 +336,21 @@ TEST_F(TaskBoardTest, NothingIsStartedWhileResultsPileUp) {
   EXPECT_GT(small.room().places, 0U);
 }
 
+TEST_F(TaskBoardTest, AnOutcomeThatIsReplacedMakesRoomForOthers) {
+  constexpr std::size_t prefetch_bytes = 1024;
+  TaskBoard small{kinds, concurrency, prefetch, prefetch_bytes};
+  small.add({make(1), make(2)});
+  const auto run = small.next({});
+  small.returned(run, {.text = std::string(17 * 1024 * 1024, 'x')});
+  const auto taken = small.take_outcomes({});
+  small.replace_outcome(*run, {.kind = TaskOutcome::Kind::fail, .text = "too large"});
+  EXPECT_FALSE(run->perhaps_completed);
+  ASSERT_GT(small.room().places, 0U);
+  EXPECT_EQ(small.next({})->task.key.id.value, 2);
+  small.settled(taken);
+  EXPECT_GT(small.room().places, 0U) << "each byte was counted once";
+}
+
 TEST_F(TaskBoardTest, WhatIsSettledIsNotPutBack) {
   board.add({make(1), make(2)});
   board.returned(board.next({}), {});

@@ -11,6 +11,7 @@
 #include <sstream>
 #include <string>
 
+#include "support/combiner.hpp"
 #include "support/sleep.hpp"
 #include "tasks/runtime/worker_run.hpp"
 #include "tests/support/eventually.hpp"
@@ -185,8 +186,12 @@ class UnrulyStore : public TaskStore {
     return LeaseWrite::accepted;
   }
   std::vector<FailOutcome> fail(std::span<const FailedTask> tasks) override {
-    write("fail", tasks, [](auto& task) { return task.key; });
-    return std::vector(tasks.size(), FailOutcome::retried);
+    const bool dies = std::any_of(tasks.begin(), tasks.end(),
+                                  [](const FailedTask& task) { return !task.retry_after; });
+    const auto accepted = write(
+        "fail", tasks, [](auto& task) { return task.key; },
+        std::string(dies ? "for good: " : "") + std::string(tasks.front().error));
+    return std::vector(tasks.size(), accepted.empty() ? FailOutcome::stale : FailOutcome::retried);
   }
   std::optional<StoredTask> get(TaskId id) override {
     server_.execute({"get", {id.value}});
@@ -267,6 +272,11 @@ class UnrulyStoreTest : public ::testing::Test {
   }
   TaskRunPtr failed_run(std::int64_t id) const {
     return run_with(id, {.kind = TaskOutcome::Kind::fail, .text = "no", .delay = 1s});
+  }
+  /// A queue whose events are in `log`.
+  std::shared_ptr<QueueCore> logging_core() {
+    return std::make_shared<QueueCore>(std::make_unique<UnrulyStore>(server),
+                                       TaskQueueOptions{.logger = logger});
   }
   /// A worker that calls `handler`, until the end of the test.
   void start_worker(TaskHandler handler, HandlerOptions how = {},
@@ -483,6 +493,41 @@ TEST_F(UnrulyStepsTest, AfterALookUpThatFailedTheOthersAreToldWithoutOne) {
   }
 }
 
+TEST_F(UnrulyStepsTest, UpkeepThatIsRefusedIsLoggedOnceAMinute) {
+  core = logging_core();
+  std::atomic<int> tries{0};
+  server.set_fault([&](const std::string& call, const auto&) {
+    if (call != "look after") return;
+    ++tries;
+    throw ServerRefused(Reason::permission, "no");
+  });
+  ASSERT_TRUE(eventually(
+      [&] {
+        core->look_after();
+        return tries >= 3;
+      },
+      60s));
+  EXPECT_EQ(log->count("task upkeep failed"), 1);
+}
+
+TEST_F(UnrulyStepsTest, ACallerWithoutMemoryDoesNotHoldUpTheOthers) {
+  constexpr auto patience = 20s;
+  Combiner<int> combiner(
+      1, [](auto, const int&) { return true; }, [](auto) {}, patience);
+  run_out_of_memory([] {},
+                    [&] {
+                      int item = 0;
+                      combiner.submit(item);
+                    },
+                    [&] {
+                      EXPECT_EQ(combiner.waiting(), 0U);
+                      const auto begin = std::chrono::steady_clock::now();
+                      int item = 0;
+                      combiner.submit(item);
+                      EXPECT_LT(std::chrono::steady_clock::now() - begin, patience);
+                    });
+}
+
 TEST_F(UnrulyStepsTest, ARenewalThatRunsOutOfMemoryIsOver) {
   std::unique_ptr<TaskBoard> board;
   std::optional<WorkerContext> with;
@@ -551,18 +596,213 @@ TEST_F(UnrulyStepsTest, WhatWasRefusedByItselfIsNotWrittenWithOthersAgain) {
   EXPECT_EQ(refused, 3);
 }
 
-TEST_F(UnrulyStepsTest, WhatCannotBeWrittenAfterTheLeaseIsGivenUp) {
-  server.set_fault([](const std::string& call, const auto&) {
-    if (call == "fail") throw std::logic_error("unknown task state paused");
+/// The settler alone, with an outcome that is refused.
+class RefusedForGoodStepsTest : public UnrulyStepsTest {
+ protected:
+  RefusedForGoodStepsTest() {
+    core = logging_core();
+    with.emplace(context(board));
+    settler.emplace(*with);
+  }
+  /// A task whose handler has returned.
+  TaskRunPtr returned(std::int64_t id, TaskOutcome outcome) {
+    auto run = new_run(id);
+    board.add({run});
+    board.next({});
+    board.returned(run, std::move(outcome));
+    board.take_outcomes({});
+    return run;
+  }
+  /// Writes it again and again.
+  void settle(const TaskRunPtr& run, int times) {
+    for (int i = 0; i < times; ++i) ASSERT_EQ(settler->settle({run}).size(), 1U) << "try " << i;
+  }
+  /// What `call` throws, unless it is null.
+  void refuse(const std::string& call, std::exception_ptr error) {
+    server.set_fault([=](const std::string& called, const auto&) {
+      if (called == call) std::rethrow_exception(error);
+    });
+  }
+  std::string written() { return server.history({"complete", "fail", "release"}); }
+
+  static inline const auto no_room =
+      std::make_exception_ptr(ServerRefused(Reason::other, "db: no room for \u2192"));
+  static inline const auto foreign = std::make_exception_ptr(std::logic_error("a bug"));
+
+  TaskBoard board{kinds, 1, 0};
+  std::optional<WorkerContext> with;
+  std::optional<Settler> settler;
+};
+
+TEST_F(RefusedForGoodStepsTest, ACompletionBecomesAFailureThatAnyDatabaseCanStore) {
+  refuse("complete", no_room);
+  const auto run = returned(1, {.text = "\"\u2192\""});
+  settle(run, 5);
+  EXPECT_EQ(written(), "");
+  EXPECT_TRUE(settler->settle({run}).empty());
+  EXPECT_EQ(written(), "fail the result could not be stored: db: no room for ???;");
+  EXPECT_EQ(board.load().settling, 0U);
+}
+
+TEST_F(RefusedForGoodStepsTest, TheDelayIsThatOfTheRetryPolicy) {
+  kinds.front().options.retry = Retry::never();
+  refuse("complete", no_room);
+  const auto run = returned(1, {});
+  settle(run, 5);
+  EXPECT_TRUE(settler->settle({run}).empty());
+  EXPECT_EQ(written(), "fail for good: the completion could not be stored: db: no room for ???;");
+}
+
+TEST_F(RefusedForGoodStepsTest, AFailureKeepsTheErrorOfTheHandlerAndItsDelay) {
+  refuse("fail", foreign);
+  const auto run = returned(1, {.kind = TaskOutcome::Kind::fail, .text = "a \u2192\tb"});
+  settle(run, 5);
+  server.set_fault({});
+  EXPECT_TRUE(settler->settle({run}).empty());
+  EXPECT_EQ(written(), "fail for good: a ???\tb (the error as it was could not be stored: a bug);");
+}
+
+TEST_F(RefusedForGoodStepsTest, ALongErrorAndALongRefusalAreBothKept) {
+  refuse("fail", std::make_exception_ptr(ServerRefused(Reason::other, std::string(9'000, 'r'))));
+  const auto run =
+      returned(1, {.kind = TaskOutcome::Kind::fail, .text = std::string(4'096, 'e'), .delay = 1s});
+  settle(run, 5);
+  server.set_fault({});
+  EXPECT_TRUE(settler->settle({run}).empty());
+  const auto text = server.calls("fail").front().text;
+  EXPECT_LE(text.size(), 4'096U);
+  EXPECT_TRUE(text.starts_with(std::string(2'000, 'e')));
+  EXPECT_NE(text.find("could not be stored: " + std::string(500, 'r')), text.npos);
+}
+
+TEST_F(RefusedForGoodStepsTest, IfThatIsRefusedTooTheLeaseIsGivenUp) {
+  for (const auto& error : {no_room, foreign}) {
+    for (const auto kind : {TaskOutcome::Kind::complete, TaskOutcome::Kind::fail}) {
+      const auto before = log->count("task outcome given up, its lease will expire");
+      int refused = 0;
+      server.set_fault([&](const std::string& call, const auto&) {
+        if (call != "complete" && call != "fail") return;
+        ++refused;
+        std::rethrow_exception(error);
+      });
+      const auto run = returned(7, {.kind = kind, .text = "\"x\"", .delay = 1s});
+      settle(run, 9);
+      EXPECT_EQ(board.begin_renewal(BootClock::now()).size(), 1U);
+      EXPECT_TRUE(settler->settle({run}).empty());
+      EXPECT_EQ(refused, 10);
+      EXPECT_EQ(log->count("task outcome given up, its lease will expire"), before + 1);
+      EXPECT_EQ(board.load().settling, 0U);
+      EXPECT_EQ(board.room().places, 1U);
+      EXPECT_TRUE(board.begin_renewal(BootClock::now()).empty());
+    }
+  }
+  EXPECT_EQ(log->count("task outcome given up, its lease will expire id=7 version=1 worker=w "
+                       "during=fail error=\"db: no room for \u2192\""),
+            2);
+}
+
+TEST_F(RefusedForGoodStepsTest, AReleaseIsGivenUpBecauseItHasNoTextThatCouldBeTheReason) {
+  refuse("release", no_room);
+  const auto run = returned(1, {.kind = TaskOutcome::Kind::release});
+  settle(run, 4);
+  EXPECT_TRUE(settler->settle({run}).empty());
+  EXPECT_EQ(log->count("task outcome given up"), 1);
+  EXPECT_EQ(written(), "");
+}
+
+TEST_F(RefusedForGoodStepsTest, WhatMayPassIsKept) {
+  for (const auto reason : {Reason::conflict, Reason::out_of_memory, Reason::cannot_save,
+                            Reason::read_only, Reason::no_schema}) {
+    refuse("complete", std::make_exception_ptr(ServerRefused(reason, "not now")));
+    const auto run = returned(1, {.text = "1"});
+    settle(run, 20);
+    if (HasFatalFailure()) return;
+    server.set_fault({});
+    const auto before = server.tasks_in("complete");
+    EXPECT_TRUE(settler->settle({run}).empty());
+    EXPECT_EQ(server.tasks_in("complete"), before + 1) << static_cast<int>(reason);
+  }
+  refuse("complete", std::make_exception_ptr(Unavailable("away")));
+  const auto run = returned(1, {.text = "1"});
+  settle(run, 20);
+}
+
+TEST_F(RefusedForGoodStepsTest, ARefusalOfABatchCountsForNobody) {
+  TaskBoard two{kinds, 2, 0};
+  const auto both = context(two);
+  Settler settling{both};
+  auto runs = start(two, 2);
+  for (const auto& run : runs) two.returned(run, {});
+  int alone = 0;
+  server.set_fault([&](const std::string& call, const Ids& ids) {
+    if (call != "complete" || !contains(ids, 0)) return;
+    if (ids.size() == 1) ++alone;
+    throw ServerRefused(Reason::other, "not this one");
   });
-  TaskBoard board{kinds, 8, 0};
-  const auto with = context(board);
-  Settler settler{with};
-  const auto run = failed_run(1);
-  EXPECT_EQ(settler.settle({run}).size(), 1U) << "it may pass";
-  run->valid_until = BootClock::now() - 1s;
-  EXPECT_TRUE(settler.settle({run}).empty());
-  EXPECT_EQ(log->count("failed, tries again"), 1) << "at most once a minute";
+  auto left = settling.settle(two.take_outcomes({}));
+  while (server.tasks_in("fail") == 0) left = settling.settle(left);
+  EXPECT_EQ(alone, 5);
+  EXPECT_EQ(server.tasks_in("complete"), 1U) << "of the other one";
+}
+
+TEST_F(RefusedForGoodStepsTest, ACompletionThatWasWrittenAllTheSameIsFound) {
+  refuse("complete", foreign);
+  const auto run = returned(1, {});
+  settle(run, 5);
+  server.has_leased_to_others = true;  // refuses the failure, because the task has ended
+  EXPECT_TRUE(settler->settle({run}).empty());
+  EXPECT_EQ(server.calls("get").size(), 1U);
+  EXPECT_EQ(telemetry->snapshot().completed, 1U);
+  EXPECT_EQ(telemetry->snapshot().lost, 0U);
+}
+
+TEST_F(RefusedForGoodStepsTest, TheProgressThatWasNotWrittenIsWrittenWithTheFailure) {
+  refuse("complete", no_room);
+  auto run = new_run(1);
+  board.add({run});
+  board.next({});
+  EXPECT_TRUE(board.keep_progress(run, "50"));
+  board.returned(run, {});
+  board.take_outcomes({});
+  settle(run, 5);
+  EXPECT_TRUE(settler->settle({run}).empty());
+  EXPECT_EQ(server.calls("progress").size(), 1U);
+  EXPECT_EQ(server.calls("fail").size(), 1U);
+}
+
+TEST_F(RefusedForGoodStepsTest, ProgressThatIsRefusedForGoodDoesNotHoldUpTheOutcome) {
+  refuse("progress", foreign);
+  auto run = new_run(1);
+  board.add({run});
+  board.next({});
+  EXPECT_TRUE(board.keep_progress(run, "50"));
+  board.returned(run, {.kind = TaskOutcome::Kind::fail, .text = "no", .delay = 1s});
+  board.take_outcomes({});
+  settle(run, 4);
+  EXPECT_TRUE(settler->settle({run}).empty());
+  EXPECT_EQ(written(), "fail no;");
+}
+
+TEST_F(RefusedForGoodStepsTest, ALookUpThatIsRefusedIsRepeatedByItself) {
+  TaskBoard two{kinds, 2, 0};
+  const auto both = context(two);
+  Settler settling{both};
+  auto runs = start(two, 2);
+  for (const auto& run : runs) two.returned(run, {});
+  runs = two.take_outcomes({});
+  server.set_fault([](const std::string& call, const auto&) {
+    if (call == "get") throw ServerRefused(Reason::newer_schema, "unknown state");
+    if (call == "complete") throw OutcomeUnknown("no reply");
+  });
+  EXPECT_EQ(settling.settle(runs).size(), 2U);
+  EXPECT_TRUE(runs[0]->in_doubt);
+  runs[1]->in_doubt = false;
+  server.set_fault([](const std::string& call, const auto&) {
+    if (call == "get") throw ServerRefused(Reason::newer_schema, "unknown state");
+  });
+  server.has_leased_to_others = true;
+  EXPECT_EQ(settling.settle(runs), std::vector{runs[0]});
+  EXPECT_TRUE(runs[0]->settles_alone) << "otherwise it would never be given up";
 }
 
 TEST_F(UnrulyStepsTest, OnlyAsManyTasksAreLeasedAsStartedAsThreadsAreIdle) {
@@ -708,12 +948,53 @@ class SlowDownTest : public UnrulyStoreTest {
   }
 };
 
-TEST_F(SlowDownTest, ByAnOutcomeThatIsRefused) { expect_none("fail", Reason::other); }
+TEST_F(SlowDownTest, ByAnOutcomeThatIsRefused) { expect_none("fail", Reason::out_of_memory); }
 TEST_F(SlowDownTest, ByProgressThatIsRefused) { expect_none("progress", Reason::conflict); }
 
+/// A worker with a single place, and tasks whose outcomes are refused for good.
+class RefusedForGoodTest : public UnrulyStoreTest {
+ protected:
+  RefusedForGoodTest() {
+    options.concurrency = 1;
+    options.prefetch = 0;
+    core = logging_core();
+  }
+  void expect_that_it_goes_on() {
+    server.add(task(9));
+    EXPECT_TRUE(eventually(
+        [&] {
+          const auto completed = server.calls("complete");
+          return !completed.empty() && contains(completed.back().ids, 9);
+        },
+        60s));
+  }
+};
+
+TEST_F(RefusedForGoodTest, CompletionsBecomeFailuresAndTheWorkerGoesOn) {
+  server.set_fault([](const std::string& call, const Ids& ids) {
+    if (call == "complete" && !contains(ids, 9)) throw ServerRefused(Reason::other, "not storable");
+  });
+  start_worker([](Task& task) { task.set_result("1"); });
+  server.add(task(1));
+  EXPECT_TRUE(eventually([&] { return server.tasks_in("fail") == 1; }, 60s));
+  EXPECT_EQ(server.calls("fail").front().text, "the result could not be stored: not storable");
+  expect_that_it_goes_on();
+}
+
+TEST_F(RefusedForGoodTest, ALeaseThatIsGivenUpLeavesItsPlaceToOthers) {
+  server.set_fault([](const std::string& call, const Ids& ids) {
+    if (call == "fail" && contains(ids, 1)) throw ServerRefused(Reason::newer_schema, "paused?");
+  });
+  start_worker([](Task& task) {
+    if (task.id() == TaskId{1}) throw std::runtime_error("no");
+  });
+  server.add(task(1));
+  expect_that_it_goes_on();
+  EXPECT_EQ(log->count("task outcome given up"), 1);
+}
+
 TEST_F(UnrulyStoreTest, WhatTheLastLeaseBringsIsGivenBackHoweverLongItTakes) {
-  core = std::make_shared<QueueCore>(std::make_unique<UnrulyStore>(server),
-                                     TaskQueueOptions{.logger = logger});
+  core = logging_core();
   const Signal leasing;
   const Signal stopped;
   const Signal tried;

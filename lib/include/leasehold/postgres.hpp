@@ -13,8 +13,9 @@
 namespace leasehold::inline v0 {
 
 // Work in the caller's own transaction: its effects and our bookkeeping are committed together or
-// not at all. The transaction must be in the same database as the queue. All functions throw our
-// own exceptions; only commit(), which is the caller's, throws those of libpqxx.
+// not at all. The transaction must be in the same database as the queue. The client_encoding of its
+// connection must be UTF8, or SQL_ASCII, which passes our UTF-8 on as it is. All functions throw
+// our own exceptions; only commit(), which is the caller's, throws those of libpqxx.
 
 /// Adds a task when `transaction` commits. If another open transaction has added a task with the
 /// same unique key, the call waits until that one ends. If a pending task has that key, its row

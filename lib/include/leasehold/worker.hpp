@@ -147,8 +147,9 @@ struct WorkerOptions {
 /// leases, one that writes outcomes (all completions of the last few milliseconds in one
 /// statement), and one that listens. It shares the queue's connections with the application, except
 /// for renewals. A task keeps its place and its lease until the store has acknowledged its outcome.
-/// While the store is unreachable, outcomes are kept and written later. An exception that the store
-/// should not throw is logged, and the worker tries again.
+/// While the store is unreachable, outcomes are kept and written later. An outcome that the store
+/// refuses for good becomes a failed attempt. An exception that the store should not throw is
+/// logged, and the worker tries again.
 ///
 /// Thread safety: stop_now() and stats() may be called from any thread, the others from one thread
 /// at a time.

@@ -10,6 +10,16 @@
 
 namespace leasehold::inline v0::postgres {
 
+/// Our texts are UTF-8. Throws InvalidArgument if the server would take them for something else,
+/// and store them garbled. Costs no round trip: the server reports each change to libpq.
+inline void check_client_encoding(const pqxx::transaction_base& transaction) {
+  if (!transaction.conn().is_open()) return;  // then the statement says so
+  const std::string encoding = transaction.conn().get_client_encoding();
+  if (encoding == "UTF8" || encoding == "SQL_ASCII") return;
+  throw InvalidArgument(
+      "the client_encoding of the caller's transaction must be UTF8 or SQL_ASCII, got " + encoding);
+}
+
 /// Runs `work(pqxx::transaction_base&)` as a part of the caller's transaction, and translates what
 /// libpqxx throws.
 template <typename Work>

@@ -10,6 +10,7 @@ namespace leasehold::inline v0::postgres {
 void fence(pqxx::transaction_base& transaction, std::string_view resource, std::int64_t token,
            std::string_view schema) {
   check_schema(schema);
+  check_client_encoding(transaction);
   Params params;
   params.add(resource).add(token);
   const Statement statement(sql::fence, std::string(schema));

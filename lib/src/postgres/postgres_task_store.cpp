@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "leasehold/errors.hpp"
+#include "postgres/callers_transaction.hpp"
 #include "postgres/lock_patience.hpp"
 #include "postgres/postgres_listener.hpp"
 
@@ -20,7 +21,9 @@ PostgresTaskStore::PostgresTaskStore(PostgresUri uri, const TaskQueueOptions& op
       small_calls_(pool_, leasing_, statements_, options.postgres) {}
 
 void PostgresTaskStore::check_callers(const CallersTransaction& transaction) const {
-  if (std::holds_alternative<pqxx::transaction_base*>(transaction)) return;
+  if (const auto* callers = std::get_if<pqxx::transaction_base*>(&transaction)) {
+    return check_client_encoding(**callers);
+  }
   throw InvalidArgument(
       "the queue is in " + where() +
       ", and this is a transaction in SQLite: use the functions of leasehold/postgres.hpp");

@@ -72,15 +72,30 @@ class Combiner {
     ThreadCondition changed{};
   };
 
-  /// Makes the call, and lets go of the mutex meanwhile.
+  /// Makes the call, and lets go of the mutex meanwhile. Without memory for that the leader fails,
+  /// and the others wait for a later call.
   void lead(Ticket& leader) LEASEHOLD_REQUIRES(mutex_) {
-    const std::vector<Ticket*> tickets = choose(leader);
-    mutex_.unlock();
-    const auto begin = Clock::now();
-    run(tickets);
-    mutex_.lock();
-    last_took_ = Clock::now() - begin;
-    expected_ = tickets.size() + waiting_.size();
+    std::vector<Ticket*> tickets;
+    try {
+      tickets = choose(leader);
+    } catch (const std::exception&) {
+      leader.error = std::current_exception();
+      leader.state = State::done;
+      for (Ticket* ticket : waiting_) {
+        if (ticket->state == State::is_served) ticket->state = State::waits;
+      }
+    }
+    std::erase_if(waiting_, [&](Ticket* ticket) {
+      return ticket == &leader || ticket->state == State::is_served;
+    });
+    if (!tickets.empty()) {
+      mutex_.unlock();
+      const auto begin = Clock::now();
+      run(tickets);
+      mutex_.lock();
+      last_took_ = Clock::now() - begin;
+      expected_ = tickets.size() + waiting_.size();
+    }
     for (Ticket* ticket : tickets) {
       ticket->state = State::done;
       ticket->changed.notify_one();  // with the lock held: otherwise the ticket may be gone
@@ -109,18 +124,18 @@ class Combiner {
     if (!complete) calls_until_gathering_ = 16;  // they did not come back
   }
 
-  /// Takes the leader, and all tickets that may be combined with it, out of those that wait.
+  /// The leader, and all tickets that may be combined with it. All but the leader are served from
+  /// now on.
   std::vector<Ticket*> choose(Ticket& leader) LEASEHOLD_REQUIRES(mutex_) {
     std::vector<Ticket*> tickets{&leader};
     std::vector<Item*> items{leader.item};
-    std::erase_if(waiting_, [&](Ticket* ticket) {
-      if (ticket == &leader) return true;
-      if (ticket->state != State::waits || !joins_(items, *ticket->item)) return false;
-      ticket->state = State::is_served;
+    for (Ticket* ticket : waiting_) {
+      if (ticket == &leader || ticket->state != State::waits) continue;
+      if (!joins_(items, *ticket->item)) continue;
       tickets.push_back(ticket);
       items.push_back(ticket->item);
-      return true;
-    });
+      ticket->state = State::is_served;
+    }
     return tickets;
   }
 

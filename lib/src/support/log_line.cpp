@@ -22,6 +22,27 @@ bool is_plain(std::string_view text) {
   return text.find_first_not_of(plain) == text.npos && text.find_first_not_of(digits) != text.npos;
 }
 
+void append_unicode(std::string& out, unsigned character) {
+  char escape[7];
+  std::snprintf(escape, sizeof escape, "\\u%04x", character);
+  out += escape;
+}
+
+/// Appends the character that begins at `at` if it has several bytes and would still break the line
+/// or move the cursor. Returns how many bytes it has, or 0.
+std::size_t append_long_control(std::string& out, std::string_view text, std::size_t at) {
+  if (is_long_control(text, at)) {
+    append_unicode(out, static_cast<unsigned char>(text[at + 1]));
+    return 2;
+  }
+  for (const unsigned separator : {0x2028U, 0x2029U}) {  // of lines, of paragraphs
+    if (text.substr(at, 3) != (separator == 0x2028 ? "\u2028" : "\u2029")) continue;
+    append_unicode(out, separator);
+    return 3;
+  }
+  return 0;
+}
+
 void append_escaped(std::string& out, char c) {
   const auto byte = static_cast<unsigned char>(c);
   if (c == '"' || c == '\\') {
@@ -32,9 +53,7 @@ void append_escaped(std::string& out, char c) {
   } else if (c == '\t') {
     out += "\\t";
   } else if (byte < 0x20 || byte == 0x7f) {
-    char escape[7];
-    std::snprintf(escape, sizeof escape, "\\u%04x", byte);
-    out += escape;
+    append_unicode(out, byte);
   } else {
     out += c;
   }
@@ -88,7 +107,13 @@ std::string log_value(std::string_view text) {
   }
   if (!is_utf8(shown)) shown = replace_invalid_utf8(shown);
   std::string out = "\"";
-  for (const char c : shown) append_escaped(out, c);
+  for (std::size_t at = 0; at < shown.size();) {
+    if (const std::size_t length = append_long_control(out, shown, at)) {
+      at += length;
+    } else {
+      append_escaped(out, shown[at++]);
+    }
+  }
   return out + "\"";
 }
 

@@ -55,7 +55,12 @@ std::size_t QueueCore::look_after() {
     return done.recovered.size();
   } catch (const ServerRefused& error) {
     // Not the caller's trouble, unless it lasts: then the lease reports it.
-    log_info(*logger, "task upkeep failed", {{"error", error.what()}});
+    const auto now = BootClock::now();
+    auto next = next_upkeep_log_.load();
+    if (now >= next &&
+        next_upkeep_log_.compare_exchange_strong(next, now + std::chrono::minutes{1})) {
+      log_info(*logger, "task upkeep failed", {{"error", error.what()}});
+    }
     return 0;
   } catch (const OutcomeUnknown& error) {
     // Nothing that the caller wanted has been sent.

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <atomic>
 #include <chrono>
 #include <memory>
 #include <optional>
@@ -54,7 +55,7 @@ class QueueCore : public std::enable_shared_from_this<QueueCore> {
 
   /// Does this process's share of the upkeep if it is time. Returns how many tasks were recovered.
   /// Throws if the store is unreachable, so that the caller does not wait for it twice; a refusal
-  /// is only logged.
+  /// is only logged, at most once a minute.
   std::size_t look_after();
 
   /// How many processes look for tasks in this queue, as far as is known.
@@ -83,6 +84,7 @@ class QueueCore : public std::enable_shared_from_this<QueueCore> {
 
  private:
   FleetUpkeep upkeep_;
+  std::atomic<BootClock::time_point> next_upkeep_log_{BootClock::time_point::min()};
 };
 
 }  // namespace leasehold::inline v0

@@ -33,9 +33,9 @@ void check_text(const char* what, std::string_view text, std::size_t longest) {
                           " bytes, got " + std::to_string(text.size()) + " (" + in_quotes(text) +
                           ")");
   }
-  for (const char c : text) {
-    const auto byte = static_cast<unsigned char>(c);
-    if (byte < 0x20 || byte == 0x7f) {
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    const auto byte = static_cast<unsigned char>(text[i]);
+    if (byte < 0x20 || byte == 0x7f || is_long_control(text, i)) {
       throw InvalidArgument(std::string(what) + " must not contain control characters, got " +
                             in_quotes(text));
     }

@@ -323,15 +323,18 @@ TEST_F(SqliteLockFaultsTest, FullDiskIsSaidAndGetsBetter) {
       }
     }
     std::string said;
+    auto reason = Reason::other;
     for (int i = 0; i < 1'000 && said.empty(); ++i) {
       try {
         client.acquire("lock" + std::to_string(i),
                        {.metadata = {{"m", std::string(2'000, 'x')}}, .wait = 0ms});
       } catch (const ServerRefused& error) {
         said = error.what();
+        reason = error.reason();
       }
     }
     EXPECT_TRUE(contains(said, "disk is full")) << said;
+    EXPECT_EQ(reason, Reason::cannot_save);
     EXPECT_TRUE(held.valid());
     fs::remove(disk / "filler");
     EXPECT_TRUE(client.acquire("after", {.wait = patience}));

@@ -15,8 +15,12 @@
 #include "harness/process.hpp"
 #include "harness/temp_dir.hpp"
 #include "tests/support/as_ordinary_user.hpp"
+#include "tests/support/eventually.hpp"
+#include "tests/support/kept_log.hpp"
 #include "tests/support/own_transaction.hpp"
 #include "tests/support/refusal_of.hpp"
+#include "tests/support/running_worker.hpp"
+#include "tests/support/signal.hpp"
 #include "tests/support/sqlite_connection.hpp"
 #include "tests/support/task_store.hpp"
 #include "tests/support/test_namespace.hpp"
@@ -103,6 +107,8 @@ TEST_P(EmbeddedTaskTest, AFullFileIsRefusedAndNothingHappened) {
     FAIL() << "a full file took 10 MB";
   } catch (const ServerRefused& error) {
     EXPECT_NE(std::string(error.what()).find("full"), std::string::npos) << error.what();
+    EXPECT_EQ(error.reason(), Reason::cannot_save);
+    EXPECT_TRUE(error.transient());
   }
   EXPECT_TRUE(queue.list({.type = "big"}).empty());
   transact(queue, [](sqlite3* connection) {
@@ -110,6 +116,42 @@ TEST_P(EmbeddedTaskTest, AFullFileIsRefusedAndNothingHappened) {
   });
   queue.enqueue({.type = "big"});
   lease_one(queue).complete();
+}
+
+TEST_P(EmbeddedTaskTest, AFullFileBurnsNoAttempt) {
+  const auto [logger, log] = KeptLog::make();
+  TaskQueue working_queue{uri(), {.logger = logger}};
+  const auto set_room = [&](const std::string& pages) {
+    transact(working_queue, [&](sqlite3* connection) {
+      OwnTransaction{connection}.execute("PRAGMA max_page_count = " + pages);
+    });
+  };
+  const std::string big = '"' + std::string(100'000, 'x') + '"';
+  Worker worker{working_queue};
+  Signal deferred;
+  std::atomic<int> calls{0};
+  worker.on("t",
+            [&](Task& task) {
+              EXPECT_EQ(task.attempt(), 1);
+              if (++calls > 1) {
+                EXPECT_EQ(task.last_progress(), big);
+                return;
+              }
+              set_room("1");
+              EXPECT_EQ(task.progress(big), LeaseWrite::deferred);
+              deferred.set();
+              working_queue.enqueue({.type = "t", .payload = big});
+            },
+            {.retry = Retry::after(0ms)});
+  const auto id = working_queue.enqueue({.type = "t", .max_attempts = 1}).id;
+  const RunningWorker running{worker};
+  ASSERT_TRUE(deferred.wait());
+  ASSERT_TRUE(eventually([&] { return worker.stats().settling == 1; }, 60s));
+  set_room("1000000");
+  EXPECT_TRUE(eventually([&] { return queue.get(id)->state == TaskState::completed; }, 60s));
+  EXPECT_EQ(calls, 2);
+  EXPECT_TRUE(queue.get(id)->last_error.empty());
+  EXPECT_EQ(log->count("task outcome given up"), 0);
 }
 
 // Many processes enqueue, lease, have effects, complete and are killed at random moments. What was

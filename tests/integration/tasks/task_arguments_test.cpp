@@ -25,7 +25,10 @@ TEST(TaskArgumentsTest, BadInputIsRefusedBeforeAnythingIsSent) {
   enqueue({.type = ""}, "1 to 128 bytes, got 0");
   enqueue({.type = std::string(129, 'x')}, "1 to 128 bytes, got 129");
   enqueue({.type = "a\nb"}, "control characters");
+  enqueue({.type = "a\u009b2Jb"}, "control characters, got \"a\\xc2\\x9b2Jb\"");
+  enqueue({.type = "t", .unique_key = "a\u0085"}, "control characters");
   enqueue({.type = "\xff"}, "not UTF-8");
+  enqueue({.type = "a\xff\x85"}, "not UTF-8");
   enqueue({.type = "t", .payload = "{"}, "\"{\" is not JSON");
   enqueue({.type = "t", .payload = ""}, "is not JSON");
   enqueue({.type = "t", .payload = std::string("1\0", 2)}, "is not JSON");
@@ -65,6 +68,7 @@ TEST(TaskArgumentsTest, BadInputIsRefusedBeforeAnythingIsSent) {
       },
       "max_crashes must be 1 to 1000000, got 0");
   refused([&] { migrate("postgresql://h/x", {.schema = ""}); }, "schema");
+  EXPECT_THROW(queue.enqueue({.type = "\u00a0ü\u2028"}), Unavailable);
   EXPECT_THROW(queue.enqueue({.type = "t"}), Unavailable) << "and what is right is sent";
 }
 

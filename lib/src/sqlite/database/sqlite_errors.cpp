@@ -42,7 +42,7 @@ void raise(int code, sqlite3* connection, const std::string& where) {
     case SQLITE_AUTH:
       throw refused(Reason::permission, "this user may not use the file");
     case SQLITE_FULL:
-      throw refused(Reason::other, "the disk is full");
+      throw refused(Reason::cannot_save, "the disk is full");
     case SQLITE_NOMEM:
       throw refused(Reason::out_of_memory, "out of memory");
     case SQLITE_NOTADB:

@@ -21,6 +21,14 @@ using Reason = ServerRefused::Reason;
 /// within a time-out.
 constexpr std::size_t most_bytes_at_once = 16 * 1024 * 1024;
 
+/// After this many refusals for good an outcome is replaced, and then the lease is given up.
+constexpr int most_refusals = 5;
+
+/// The most bytes of the store's words, and of the handler's error, in the failure that replaces an
+/// outcome.
+constexpr std::size_t most_words = 1'000;
+constexpr std::size_t most_of_error = 3'000;
+
 /// Of results, and of what the store has to move with tasks that end.
 std::size_t bytes_of(const std::vector<TaskRunPtr>& runs) {
   return std::accumulate(runs.begin(), runs.end(), std::size_t{0},
@@ -33,23 +41,42 @@ bool is_too_large(const std::vector<TaskRunPtr>& runs) {
   return runs.size() > 1 && bytes_of(runs) > most_bytes_at_once;
 }
 
-/// Whether an exception is none of Leasehold's, so that no store should have thrown it.
-bool is_foreign(const std::exception_ptr& error) {
-  if (!error) return false;
-  try {
-    std::rethrow_exception(error);
-  } catch (const Error&) {
-    return false;
-  } catch (...) {
-    return true;
-  }
-}
-
 /// Whether a refusal may be due to a single task: the store would accept others.
 bool concerns_one(const ServerRefused& refused) {
   return refused.reason() == Reason::other || refused.reason() == Reason::out_of_memory ||
          refused.reason() == Reason::conflict ||
          refused.reason() == Reason::newer_schema;  // a state of the task that is not known
+}
+
+/// Whether an outcome that was written by itself will probably be refused again and again. So will
+/// what no store should throw, and nobody knows whether that passes.
+bool is_final(const std::exception_ptr& error) {
+  try {
+    std::rethrow_exception(error);
+  } catch (const ServerRefused& refused) {
+    return concerns_one(refused) && !refused.transient();
+  } catch (const Error&) {
+    return false;
+  } catch (const std::exception&) {
+    return true;
+  }
+}
+
+std::string words_of(const std::exception_ptr& error) {
+  try {
+    std::rethrow_exception(error);
+  } catch (const std::exception& thrown) {
+    return thrown.what();
+  }
+}
+
+/// A text that a database of any encoding can store.
+std::string in_ascii(std::string_view text) {
+  std::string ascii(text);
+  std::replace_if(
+      ascii.begin(), ascii.end(),
+      [](char c) { return c == '\0' || static_cast<unsigned char>(c) > 0x7f; }, '?');
+  return ascii;
 }
 
 /// Whether the store refused the whole batch, perhaps because of a single task, so that the others
@@ -146,7 +173,7 @@ Settler::Runs Settler::settle(Runs runs, const std::stop_token& stop) {
       unwritten_.push_back(std::move(run));
       continue;
     }
-    run->unsaved.reset();
+    if (!completes) run->unsaved.reset();  // a completion may become a failure
     if (run->settles_alone) {
       alone.push_back(std::move(run));
     } else if (completes) {
@@ -165,9 +192,17 @@ Settler::Runs Settler::settle(Runs runs, const std::stop_token& stop) {
       unwritten_.push_back(run);
       continue;
     }
-    if (run->outcome.kind == Kind::complete) complete({run}, run->kind.keep);
-    if (run->outcome.kind == Kind::release) release({run});
-    if (run->outcome.kind == Kind::fail) fail({run});
+    switch (run->outcome.kind) {  // which may change
+      case Kind::complete:
+        complete({run}, run->kind.keep);
+        break;
+      case Kind::release:
+        release({run});
+        break;
+      case Kind::fail:
+        fail({run});
+        break;
+    }
   }
   return std::exchange(unwritten_, {});
 }
@@ -192,7 +227,12 @@ bool Settler::save(TaskRun& run, std::string_view progress) {
     return true;
   } catch (const std::exception& error) {
     note_trouble("progress", std::current_exception());
-    if (dynamic_cast<const Error*>(&error) != nullptr && !tells_of_outage(error)) return true;
+    const bool foreign = dynamic_cast<const Error*>(&error) == nullptr;
+    if (!foreign && !tells_of_outage(error)) return true;
+    if (foreign && ++run.refusals >= most_refusals) {
+      run.refusals = 0;
+      return true;
+    }
     if (!away_) run.put_off(true);
     return false;
   }
@@ -293,19 +333,19 @@ void Settler::apply(const char* what, const Runs& runs, const WriteResults& resu
     if (results.each[i] != WriteResult::accepted) continue;
     context_.telemetry.record(event(i), *runs[i], runs[i]->run_time);
   }
-  // An error that is none of ours may come back forever. While the lease is ours, it may also pass.
-  const bool hopeless = is_foreign(results.error);
+  bool first = true;
   for (std::size_t i = 0; i < runs.size(); ++i) {
     if (results.each[i] == WriteResult::stale) refused(runs[i], what);
     if (results.each[i] == WriteResult::unknown) unknown(runs[i], what);
-    if (results.each[i] == WriteResult::undecided) {
-      const bool lost = runs[i]->valid_until.load() <= BootClock::now();
-      if (hopeless && lost) {
-        unknown(runs[i], what);
-      } else {
-        if (!away_) runs[i]->put_off(runs.size() == 1);
-        unwritten_.push_back(runs[i]);
-      }
+    if (results.each[i] != WriteResult::undecided) continue;
+    if (away_) {
+      unwritten_.push_back(runs[i]);
+    } else if (runs.size() == 1) {
+      undecided(runs[i], what, results.error);
+    } else {
+      // The look-up of the first failed, and the others were not looked up.
+      runs[i]->put_off(std::exchange(first, false));
+      unwritten_.push_back(runs[i]);
     }
   }
 }
@@ -340,6 +380,50 @@ void Settler::unknown(const TaskRunPtr& run, const char* what) {
             {"version", run->task.key.version.value},
             {"worker", context_.name},
             {"during", what}});
+}
+
+/// An outcome was refused by itself, and the store would accept others.
+void Settler::undecided(const TaskRunPtr& run, const char* what, const std::exception_ptr& error) {
+  if (is_final(error) && ++run->refusals >= most_refusals) {
+    const std::string refusal = words_of(error);
+    // A release has no text that could be the reason: a failure would be refused as well.
+    if (run->replaced || run->outcome.kind == Kind::release) return give_up(run, what, refusal);
+    replace(*run, refusal);
+  } else {
+    run->put_off(true);
+  }
+  unwritten_.push_back(run);
+}
+
+/// From now on the attempt has failed.
+void Settler::replace(TaskRun& run, std::string_view refusal) {
+  const std::string words = in_ascii(refusal.substr(0, most_words));
+  const TaskOutcome& was = run.outcome;
+  TaskOutcome failure{.kind = Kind::fail};
+  if (was.kind == Kind::fail) {
+    failure.text = in_ascii(std::string_view(was.text).substr(0, most_of_error)) +
+                   " (the error as it was could not be stored: " + words + ")";
+    failure.delay = was.delay;
+  } else {
+    failure.text =
+        (was.text.empty() ? "the completion" : "the result") + (" could not be stored: " + words);
+    failure.delay = context_.core.retry_after(run.kind.options.retry, run.task.attempts);
+  }
+  context_.board.replace_outcome(run, std::move(failure));
+  run.replaced = true;
+  run.refusals = 0;
+  run.again.reset();
+  run.retry_at = {};
+}
+
+void Settler::give_up(const TaskRunPtr& run, const char* what, std::string_view refusal) {
+  context_.board.settled({&run, 1});
+  log_warn(*context_.core.logger, "task outcome given up, its lease will expire",
+           {{"id", run->task.key.id.value},
+            {"version", run->task.key.version.value},
+            {"worker", context_.name},
+            {"during", what},
+            {"error", refusal}});
 }
 
 }  // namespace leasehold::inline v0

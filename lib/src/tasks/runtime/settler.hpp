@@ -45,6 +45,9 @@ class Settler {
   void note_trouble(const char* what, const std::exception_ptr& error);
   void refused(const TaskRunPtr& run, const char* what);
   void unknown(const TaskRunPtr& run, const char* what);
+  void undecided(const TaskRunPtr& run, const char* what, const std::exception_ptr& error);
+  void replace(TaskRun& run, std::string_view refusal);
+  void give_up(const TaskRunPtr& run, const char* what, std::string_view refusal);
 
   const WorkerContext& context_;
   LeaseWrites writes_;

@@ -386,8 +386,20 @@ void TaskBoard::settled(std::span<const TaskRunPtr> runs) {
     result_bytes_ -= run->outcome.text.size();
     forget_if_over(*run);
   }
-  if (queued_ > 0 && !results_pile_up()) work_.notify_all();
-  changed();
+  results_changed();
+}
+
+void TaskBoard::replace_outcome(TaskRun& run, TaskOutcome outcome) {
+  const ThreadLock lock(mutex_);
+  if (run.outcome.kind == TaskOutcome::Kind::complete && run.in_doubt) {
+    // What is refused from now on is looked up: the task may be completed already.
+    run.perhaps_completed = true;
+    run.in_doubt = false;
+  }
+  result_bytes_ -= run.outcome.text.size();
+  run.outcome = std::move(outcome);
+  result_bytes_ += run.outcome.text.size();
+  results_changed();
 }
 
 bool TaskBoard::lose(TaskRun& run) {
@@ -578,6 +590,12 @@ void TaskBoard::changed() {
   if (nothing_under_way() && !unsettled_.empty()) outcomes_.notify_all();
   if (alone_ != nullptr && may_start()) work_.notify_all();
   if (closed_) watch_.notify_all();
+}
+
+/// The same after a change of the results that wait to be written.
+void TaskBoard::results_changed() {
+  if (queued_ > 0 && !results_pile_up()) work_.notify_all();
+  changed();
 }
 
 void TaskBoard::alarm_at(Clock::time_point when) {

@@ -119,6 +119,8 @@ class TaskBoard {
   enum class Saved { yes, not_yet };
   void saved(Unsaved unsaved, Saved saved);
   void settled(std::span<const TaskRunPtr> runs);
+  /// Another outcome is written in place of one that was taken and could not be written.
+  void replace_outcome(TaskRun& run, TaskOutcome outcome);
 
   /// Notes that the lease is gone. Returns false if that makes no difference any more.
   bool lose(TaskRun& run);
@@ -183,6 +185,7 @@ class TaskBoard {
   void give_up_lease(TaskRun& run) LEASEHOLD_REQUIRES(mutex_);
   void forget_if_over(TaskRun& run) LEASEHOLD_REQUIRES(mutex_);
   void changed() LEASEHOLD_REQUIRES(mutex_);
+  void results_changed() LEASEHOLD_REQUIRES(mutex_);
   void alarm_at(Clock::time_point when) LEASEHOLD_REQUIRES(mutex_);
 
   const std::size_t concurrency_;
