@@ -2,7 +2,7 @@
 
 -- name: enqueue
 -- Adds tasks without a unique key, in order.
---   $1 types   $2 payloads   $3 priorities   $4 run_at in µs or null   $5 delays in ms
+--   $1 types   $2 payloads   $3 priorities   $4 run_at in microseconds or null   $5 delays in ms
 --   $6 max_attempts   $7 unique keys (all null)   $8 channel to notify once, or null   $9 what to notify
 -- Reply: one row for each task, in order: its id, and whether it existed before (never).
 WITH added AS (

@@ -3,7 +3,8 @@
 -- name: get
 -- One task.
 --   $1 id
--- Reply: the columns in the order of to_stored_task() in lib/src/postgres/rows.cpp. Times are µs since 1970.
+-- Reply: the columns in the order of to_stored_task() in lib/src/postgres/rows.cpp. Times are in
+-- microseconds since 1970.
 SELECT id, version, lease_id, type, state, priority, payload, progress, result,
        (extract(epoch FROM run_at) * 1000000)::bigint,
        leased_by, (extract(epoch FROM leased_at) * 1000000)::bigint,

@@ -5,7 +5,7 @@
 --   $1 worker   $2 lease id   $3 duration in ms   $4 limit for each type   $5 limit for all
 --   $6 limit of bytes   $7 how many are started at once   $8 whether the commit waits for the disk
 --   $9 patience, in ms   $10 types   $11 whether to search for priorities without a floor, for each type
---   $12 $13 $14 $15 floors: index of the type, from 1; rank; run_at in µs; id
+--   $12 $13 $14 $15 floors: index of the type, from 1; rank; run_at in microseconds; id
 -- Reply: the tasks, with columns in the order of to_leased_task() in lib/src/postgres/rows.cpp. One row of nulls
 -- if too many others are leasing now.
 SELECT id, version, type, priority, payload, progress, attempts, max_attempts, crash_count, run_at, started,

@@ -11,7 +11,6 @@
 #include "tests/support/message_of.hpp"
 #include "tests/support/postgres_tasks.hpp"
 #include "tests/support/running_worker.hpp"
-#include "tests/support/sql_files.hpp"
 #include "tests/support/test_namespace.hpp"
 
 namespace leasehold::testing {
@@ -23,21 +22,7 @@ class TaskEncodingTest : public ::testing::TestWithParam<std::string> {
   void SetUp() override {
     shared_postgres().run_sql("CREATE DATABASE " + database + " ENCODING '" + GetParam() +
                               "' LOCALE 'C' TEMPLATE template0");
-    if (GetParam() == "WIN1252") {
-      migrate(uri);
-      return;
-    }
-    // LATIN1 does not know the … in comments of migration 1 either.
-    std::string migration = sql_file("migrations/0001_tasks.sql");
-    const std::string dots = "…";
-    for (std::size_t at; (at = migration.find(dots)) != migration.npos;) {
-      migration.replace(at, dots.size(), "...");
-    }
-    pqxx::connection connection{uri};
-    connection.set_client_encoding("UTF8");
-    pqxx::work transaction{connection};
-    transaction.exec(migration);
-    transaction.commit();
+    migrate(uri);
   }
   void TearDown() override { shared_postgres().drop_database(database); }
 
@@ -46,7 +31,7 @@ class TaskEncodingTest : public ::testing::TestWithParam<std::string> {
   const std::string database = "encoded_" + std::to_string(::getpid());
   const std::string uri = shared_postgres().uri(database);
 };
-INSTANTIATE_TEST_SUITE_P(, TaskEncodingTest, ::testing::Values("LATIN1", "WIN1252"),
+INSTANTIATE_TEST_SUITE_P(, TaskEncodingTest, ::testing::Values("LATIN1", "LATIN2", "WIN1252"),
                          [](const auto& each) { return each.param; });
 
 TEST_P(TaskEncodingTest, AnOutcomeThatItCannotStoreIsAFailedAttempt) {
