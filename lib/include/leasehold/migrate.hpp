@@ -20,9 +20,9 @@ struct MigrateReport {
 };
 
 /// Brings the tables in a database to the version that this library needs, in one transaction. Does
-/// nothing if they have it already, or a newer one with which this library can work. If several processes call it at once, one migrates and the
-/// others wait for it. In PostgreSQL the user needs the right to create a schema, or to create
-/// tables in an existing one.
+/// nothing if they have it already, or a newer one with which this library can work. If several
+/// processes call it at once, one migrates and the others wait for it. In PostgreSQL the user needs
+/// the right to create a schema, or to create tables in an existing one.
 ///
 /// For `sqlite:path` it does the same in a file, which is created if it does not exist. A TaskQueue
 /// does that by itself, but refuses files of other programs. To join the transactions of such a

@@ -63,6 +63,9 @@ std::vector<LeasedTask> Leasing::lease(const LeaseRequest& request, std::size_t 
     give_back_lost(When::if_due);
   } catch (const OutcomeUnknown& error) {
     throw Unavailable(error.what());  // nothing of this call has been sent
+  } catch (const SqlRefused& refused) {
+    // Somebody has locked the table. The next call tries again.
+    if (refused.sqlstate() != sqlstate::lock_not_available) throw;
   }
   // Another type goes first each time, so that a limit below the number of types is fair too.
   std::vector<std::string> types = request.types;

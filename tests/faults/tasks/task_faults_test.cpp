@@ -113,6 +113,21 @@ TEST_F(TaskFaultsTest, TasksWhoseLeaseWasNotHeardOfAreGivenBack) {
   }
 }
 
+TEST_F(TaskFaultsTest, GivingBackDoesNotFailALeaseBecauseTheTableIsLocked) {
+  auto with = options();
+  with.postgres.command_timeout = 4s;
+  with.recovery = std::nullopt;
+  TaskQueue queue{bad_uri, with};
+  queue.enqueue({.type = "t"});
+  EXPECT_TRUE(queue.lease({.types = {"other"}}).empty());  // prepares the statement
+  proxy.swallow_next_reply(Then::cut, "leasehold_lease");
+  EXPECT_THROW(queue.lease({.types = {"t"}}), OutcomeUnknown);
+  pqxx::connection connection{server.uri()};
+  pqxx::work locking{connection};
+  locking.exec("LOCK TABLE leasehold.tasks");
+  EXPECT_THROW(queue.lease({.types = {"t"}}), Unavailable) << "that is the lease's own time-out";
+}
+
 TEST_F(TaskFaultsTest, ALostRequestIsOutcomeUnknownToo) {
   TaskQueue queue{bad_uri};
   queue.enqueue({.type = "t"});
