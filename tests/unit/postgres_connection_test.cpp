@@ -170,11 +170,13 @@ TEST(PostgresErrorsTest, AFailureWithoutACodeLeavesTheOutcomeUnknown) {
   } catch (const ServerRefused& refused) {
     EXPECT_TRUE(refused.transient()) << "a statement_timeout of the server";
   }
-  try {
-    raise("53100");
-  } catch (const ServerRefused& refused) {
-    EXPECT_EQ(refused.reason(), Reason::cannot_save);
-    EXPECT_TRUE(refused.overloaded());
+  for (const auto* code : {"53100", "58030"}) {  // the disk is full, or fails
+    try {
+      raise(code);
+    } catch (const ServerRefused& refused) {
+      EXPECT_EQ(refused.reason(), Reason::cannot_save) << code;
+      EXPECT_TRUE(refused.overloaded());
+    }
   }
 }
 

@@ -32,6 +32,7 @@ constexpr std::array explanations{
     Explanation{"57014", Reason::conflict,
                 "cancelled, or it took longer than the server's statement_timeout"},
     Explanation{"53100", Reason::cannot_save, "the server's disk is full"},
+    Explanation{"58030", Reason::cannot_save, "the server cannot read or write its disk"},
     Explanation{"53200", Reason::out_of_memory, "the server is out of memory"},
 };
 
