@@ -146,8 +146,8 @@ CREATE INDEX finished_cancelled_age ON "leasehold".finished_cancelled (finished_
 --
 -- To attach a partition, PostgreSQL reads all of finished_completed_other, and locks everybody out meanwhile. So
 -- if that has become larger than `largest_other` bytes, because nobody could add days for long, it goes on taking
--- the completed tasks. An operator can allow more in a quiet hour.
-CREATE FUNCTION "leasehold".add_days(ahead integer, largest_other bigint DEFAULT 67108864) RETURNS void
+-- the completed tasks. An operator can allow more in a quiet hour; everybody else allows 64 MiB.
+CREATE FUNCTION "leasehold".add_days(ahead integer, largest_other bigint) RETURNS void
 LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
 SET lock_timeout = '100ms'
@@ -191,6 +191,16 @@ BEGIN
       WHEN check_violation OR lock_not_available OR duplicate_table THEN NULL;
     END;
   END LOOP;
+END
+$$;
+REVOKE EXECUTE ON FUNCTION "leasehold".add_days(integer, bigint) FROM PUBLIC;
+
+CREATE FUNCTION "leasehold".add_days(ahead integer) RETURNS void
+LANGUAGE plpgsql SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+  PERFORM "leasehold".add_days(ahead, 64 * 1024 * 1024);
 END
 $$;
 SELECT "leasehold".add_days(7);
@@ -597,11 +607,11 @@ $$;
 -- reasons as lease(). Ids are sorted, so that no two callers can deadlock. A lease is still the caller's if
 -- id, version and lease_id are the same.
 
--- Renews leases for `duration` ms. A row that somebody has locked does not cost the other leases their
+-- Renews leases for `duration` ms, and notes which tasks have been started. A row that somebody has locked does not cost the other leases their
 -- renewal. Returns id and lease id of the leases that are still the caller's, and which of them were renewed. No
 -- index holds what it changes, so that all updates can be HOT.
 CREATE FUNCTION "leasehold".extend(
-  ids bigint[], versions bigint[], leases bigint[], now_started bigint[], duration bigint)
+  ids bigint[], versions bigint[], leases bigint[], now_started boolean[], duration bigint)
 RETURNS TABLE (id bigint, lease bigint, renewed boolean)
 LANGUAGE plpgsql
 SET lock_timeout = '50ms'
@@ -613,7 +623,7 @@ SET enable_hashjoin = off
 SET enable_mergejoin = off
 AS $$
 DECLARE
-  mine  tid[];
+  mine  integer[];  -- places in `ids`
   done  bigint[];
   named bigint[];  -- their lease ids
 BEGIN
@@ -621,23 +631,25 @@ BEGIN
     WITH written AS (
       UPDATE "leasehold".tasks t
       SET lease_expiry = now() + extend.duration * interval '1 ms', updated_at = now(),
-          started = t.started OR t.id = ANY (extend.now_started)
-      FROM unnest(extend.ids, extend.versions, extend.leases) AS given (id, version, lease)
+          started = t.started OR given.started
+      FROM unnest(extend.ids, extend.versions, extend.leases, extend.now_started)
+           AS given (id, version, lease, started)
       WHERE t.id = given.id AND t.version = given.version AND t.lease_id = given.lease
       RETURNING t.id, t.lease_id
     )
     SELECT array_agg(written.id), array_agg(written.lease_id) INTO done, named FROM written;
   EXCEPTION WHEN lock_not_available THEN
     mine := ARRAY(
-      SELECT t.ctid
-      FROM unnest(extend.ids, extend.versions, extend.leases) AS given (id, version, lease)
+      SELECT given.n
+      FROM unnest(extend.ids, extend.versions, extend.leases) WITH ORDINALITY AS given (id, version, lease, n)
       JOIN "leasehold".tasks t ON t.id = given.id AND t.version = given.version AND t.lease_id = given.lease
       FOR NO KEY UPDATE OF t SKIP LOCKED);
     WITH written AS (
       UPDATE "leasehold".tasks t
       SET lease_expiry = now() + extend.duration * interval '1 ms', updated_at = now(),
-          started = t.started OR t.id = ANY (extend.now_started)
-      WHERE t.ctid = ANY (mine)
+          started = t.started OR extend.now_started[given.n]
+      FROM unnest(mine) AS given (n)
+      WHERE t.id = extend.ids[given.n]
       RETURNING t.id, t.lease_id
     )
     SELECT array_agg(written.id), array_agg(written.lease_id) INTO done, named FROM written;
@@ -987,8 +999,9 @@ $$;
 -- recover leases has 0 for `most`. Returns the number of processes at least once, and with it the tasks that were
 -- recovered. Times more than a minute in the future count as long ago: the clock was set back.
 --
--- If the search for expired leases was slow, nobody repeats it for a while, so that all of them take a twentieth of
--- the time at most. It is slow if a lease is older than many index entries that cannot be removed.
+-- If the search for expired leases was slow although it began where an earlier one had noted, nobody repeats it for a
+-- while, so that such searches take a twentieth of the time at most. That is so if a living lease is older than many
+-- index entries that cannot be removed.
 CREATE FUNCTION "leasehold".look_after(process text, most integer, most_bytes bigint, max_crashes integer)
 RETURNS TABLE (
   fleet bigint, id bigint, type text, state text, lost_by text, overdue_ms bigint, crashes integer)
@@ -998,6 +1011,7 @@ AS $$
 DECLARE
   last  timestamptz;
   begun timestamptz;
+  known timestamptz;
 BEGIN
   -- What a crash of the server undoes is done again soon. So nobody waits for the disk or a standby.
   PERFORM set_config('synchronous_commit', 'off', true);
@@ -1020,11 +1034,12 @@ BEGIN
     WHERE f.seen_at NOT BETWEEN now() - interval '10 min' AND now() + interval '10 min';
     IF look_after.most > 0 THEN
       begun := clock_timestamp();
+      known := "leasehold".leases_from();
       RETURN QUERY
       SELECT look_after.fleet, r.id, r.type, r.state, r.worker, r.overdue_ms, r.crashes
       FROM "leasehold".recover(0, 0, look_after.most, look_after.most_bytes, look_after.max_crashes, 200) AS r;
       -- If leases were taken back, there may be more of them, so the time was not spent in vain.
-      IF NOT FOUND THEN
+      IF NOT FOUND AND known > '-infinity' THEN
         UPDATE "leasehold".upkeep u
         SET recovered_at = greatest(now(), "leasehold".good_until(clock_timestamp() - begun));
       END IF;

@@ -3,12 +3,11 @@
 
 -- name: extend
 -- Renews leases (function extend() in migration 1).
---   $1 ids, sorted   $2 versions   $3 lease ids   $4 ids of tasks that were started since they were leased
---   $5 duration in ms
+--   $1 ids, sorted   $2 versions   $3 lease ids   $4 whether the task was started   $5 duration in ms
 -- Reply: id and lease id of the leases that were not stale, and whether they were renewed. Otherwise somebody has
 -- locked the row.
 SELECT id, lease, renewed
-FROM "leasehold".extend($1::bigint[], $2::bigint[], $3::bigint[], $4::bigint[], $5::bigint)
+FROM "leasehold".extend($1::bigint[], $2::bigint[], $3::bigint[], $4::boolean[], $5::bigint)
 
 -- name: progress
 -- Stores how far a task has come (function note_progress() in migration 1).

@@ -23,13 +23,13 @@ enum class LeaseCommit {
 struct PostgresOptions {
   /// The most connections that the queue opens, 1 to 1,000. They are opened when needed and shared
   /// by all threads; a call that finds all of them in use waits for one. Each costs the server a
-  /// process. A statement that was cancelled occupies its connection until it has ended, also if
-  /// the caller did not wait for that. Only if the server ends none of them is one more connection
-  /// tried at once, and further ones after pauses that grow to a minute. Default 4.
+  /// process. A cancelled statement keeps its connection busy until the server has ended it, even
+  /// after the caller got its error. If all connections are stuck like this, one more is tried at
+  /// once, and others after growing pauses (up to a minute). Default 4.
   ///
   /// Not included: each Worker has a connection that listens (unless it polls) and one for
-  /// renewals, which is a queue of one connection in this sense; migrate() opens one while it runs;
-  /// and each request to cancel a statement opens one for a moment.
+  /// renewals, to which the same rule applies; migrate() opens one while it runs; and each request
+  /// to cancel a statement opens one for a moment.
   std::size_t connections = 4;
 
   /// How long to wait for a connection to be established, 1 ms to 1 h. It applies to each address
@@ -41,9 +41,8 @@ struct PostgresOptions {
   /// that takes longer is cancelled on the server, so that it neither goes on nor commits later.
   /// Then Unavailable is thrown: it did not happen. If the server does not answer the cancellation
   /// either, the connection is given up and OutcomeUnknown is thrown. That takes half of the
-  /// time-out more, but at least 100 ms and at most 1 s. Both times are looked at eight times
-  /// within the time-out, or every 250 ms if that is more often, and end that much later. Default
-  /// 30 s.
+  /// time-out more, but at least 100 ms and at most 1 s. Both limits are checked every eighth of
+  /// the time-out, at least every 250 ms, so either may end that much late. Default 30 s.
   std::chrono::milliseconds command_timeout{30'000};
 
   /// Default: wait.

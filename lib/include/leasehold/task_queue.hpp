@@ -319,8 +319,10 @@ class LEASEHOLD_API TaskQueue {
 
   /// Deletes the finished tasks that `removal` selects, chunk by chunk. Returns how many were
   /// deleted. Several processes may do this at once. In PostgreSQL, completed tasks that are to be
-  /// kept for a day or more are dropped by whole days, if the user owns the tables; a day with more
-  /// than 100,000 tasks is counted by the server's estimate.
+  /// kept for a day or more are dropped by whole days, if the user may call the function drop_days;
+  /// a day with more than 100,000 tasks is counted by the server's estimate. Otherwise completed
+  /// tasks are deleted one by one, in order of id: some that stand behind thousands of younger ones
+  /// may be left for a later call.
   std::uint64_t remove_finished(const Removal& removal);
 
   /// What this queue has done since it was created.

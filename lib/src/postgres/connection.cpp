@@ -101,7 +101,7 @@ void Connection::raise(const std::exception& error) {
 /// although a failover can still lose what was committed.
 const pqxx::result& Connection::checked(const pqxx::result& reply) const {
   if (cancelled_) {
-    throw Unconfirmed(where_ + ": done when the time-out had passed; standbys may lack it");
+    throw Unconfirmed(where_ + ": executed, but no standby confirmed it within the time-out");
   }
   return reply;
 }

@@ -17,7 +17,7 @@ Renewed PostgresTaskStore::extend(std::span<const Renewable> leases, millisecond
   add_keys(params, leases, [](const Renewable& lease) { return lease.key; });
   ArrayText started;
   for (const Renewable& lease : leases) {
-    if (lease.started) started.add(lease.key.id.value);
+    started.add(std::string_view(lease.started ? "true" : "false"));
   }
   params.add(std::move(started)).add(duration.count());
   Renewed renewed;

@@ -20,6 +20,7 @@ namespace {
 constexpr std::size_t most_lost = 100;
 constexpr std::chrono::milliseconds longest_search = std::chrono::minutes{5};
 constexpr std::chrono::milliseconds between_give_backs{500};
+constexpr std::chrono::milliseconds patience_at_the_end{1'000};
 
 std::size_t bytes_of(const LeasedTask& task) { return task.payload.size() + task.progress.size(); }
 
@@ -63,9 +64,6 @@ std::vector<LeasedTask> Leasing::lease(const LeaseRequest& request, std::size_t 
     give_back_lost(When::if_due);
   } catch (const OutcomeUnknown& error) {
     throw Unavailable(error.what());  // nothing of this call has been sent
-  } catch (const SqlRefused& refused) {
-    // Somebody has locked the table. The next call tries again.
-    if (refused.sqlstate() != sqlstate::lock_not_available) throw;
   }
   // Another type goes first each time, so that a limit below the number of types is fair too.
   std::vector<std::string> types = request.types;
@@ -265,7 +263,20 @@ void Leasing::give_back_lost(When when) {
   }
   Params params;
   params.add(std::move(ids));
-  for (const auto& row : pool_.run(statements_.give_back, params)) floors_.forget(row[1].c_str());
+  const auto patient_until = Clock::now() + patience_at_the_end;
+  for (;;) {
+    try {
+      for (const auto& row : pool_.run(statements_.give_back, params)) {
+        floors_.forget(row[1].c_str());
+      }
+      return;
+    } catch (const SqlRefused& refused) {
+      // Somebody has locked the table. The next call tries again, if there is one.
+      if (refused.sqlstate() != sqlstate::lock_not_available) throw;
+      if (when == When::if_due) return;
+      if (Clock::now() >= patient_until) throw;
+    }
+  }
 }
 
 }  // namespace leasehold::inline v0::postgres

@@ -83,20 +83,31 @@ Removed PostgresTaskStore::remove_finished(TaskState state, milliseconds age, st
   return {dropped + removed, removed >= chunk};
 }
 
-/// Deletes one chunk at most, and stops where no row has been old enough for some chunks: those
-/// that follow are nearly always younger.
+/// Deletes one chunk at most. Those that were added first are nearly always those that ended first,
+/// so it begins with them, and stops where no row is old enough. In case that others are, it also
+/// looks at some more rows, each time at the next ones.
 std::uint64_t PostgresTaskStore::remove_completed(milliseconds age, std::size_t chunk) {
+  TaskId first{0};
+  const auto removed = remove_completed(age, chunk, chunk, first);
+  const ThreadLock lock(removal_);
+  return removed + remove_completed(age, chunk, chunk - removed, next_to_remove_);
+}
+
+/// Deletes up to `most`, and stops where no row has been old enough for some chunks. `after` says
+/// where it begins and, in the end, where it has stopped.
+std::uint64_t PostgresTaskStore::remove_completed(milliseconds age, std::size_t chunk,
+                                                  std::size_t most, TaskId& after) {
   std::uint64_t removed = 0;
-  std::int64_t after = 0;
-  while (removed < chunk) {
+  while (removed < most) {
     Params params;
-    params.add(age.count()).add(static_cast<std::int64_t>(chunk - removed)).add(after);
+    params.add(age.count()).add(static_cast<std::int64_t>(most - removed)).add(after.value);
     params.add(static_cast<std::int64_t>(4 * chunk));
     const auto reply = pool_.run(statements_.remove_completed, params);
     const auto found = reply[0][0].as<std::uint64_t>();
     removed += found;
-    if (found == 0 || reply[0][1].is_null()) break;
-    after = reply[0][1].as<std::int64_t>();
+    if (removed >= most) break;  // there may be more of them here
+    after = TaskId{reply[0][1].is_null() ? 0 : reply[0][1].as<std::int64_t>()};
+    if (found == 0 || after.value == 0) break;
   }
   return removed;
 }

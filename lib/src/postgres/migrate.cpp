@@ -53,8 +53,8 @@ MigrateReport migrate(std::string_view uri, const std::string& schema) {
     if (found.needs > newest) {
       throw ServerRefused(ServerRefused::Reason::newer_schema,
                           where.display + ": schema " + schema + " is at version " +
-                              std::to_string(report.from) + " and needs a program that knows " +
-                              std::to_string(found.needs) + ", this one knows up to " +
+                              std::to_string(report.from) + " and requires migration " +
+                              std::to_string(found.needs) + ", but this program knows only " +
                               std::to_string(newest) + ": update this program");
     }
     for (const EmbeddedText* migration : migrations::all) {

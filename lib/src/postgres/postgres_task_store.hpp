@@ -72,6 +72,8 @@ class PostgresTaskStore : public TaskStore {
   const Statement& enqueue_statement(std::span<const NewTask> tasks) const;
   Params enqueue_params(std::span<const NewTask> tasks) const;
   std::uint64_t remove_completed(std::chrono::milliseconds age, std::size_t chunk);
+  std::uint64_t remove_completed(std::chrono::milliseconds age, std::size_t chunk, std::size_t most,
+                                 TaskId& after);
 
   const PostgresUri uri_;
   const TaskQueueOptions options_;
@@ -81,6 +83,9 @@ class PostgresTaskStore : public TaskStore {
   const std::optional<std::string> channel_;  // to notify of new tasks
   Leasing leasing_;
   SmallCalls small_calls_;
+
+  ThreadMutex removal_;
+  TaskId next_to_remove_ LEASEHOLD_GUARDED_BY(removal_);
 };
 
 /// Connects with the first call. Throws InvalidArgument if the URI or the options are wrong.

@@ -23,7 +23,7 @@ class TaskCommitTest : public ::testing::Test {
   std::string patient_uri() const { return server.uri() + "?options=-csynchronous_commit%3Dlocal"; }
   TaskQueueOptions with(LeaseCommit commit) const {
     TaskQueueOptions options;
-    options.postgres.command_timeout = 500ms;
+    options.postgres.command_timeout = 2s;
     options.postgres.lease_commit = commit;
     options.recovery = std::nullopt;
     return options;

@@ -266,7 +266,7 @@ TEST_F(TaskPlansTest, SlowSearchesAreNotRepeated) {
 
 TEST_F(TaskPlansTest, Extend) {
   expect_index(
-      plans_inside("SELECT leasehold.extend('{3,5,7}', '{1,1,1}', '{1,1,1}', '{3}', 1000)"),
+      plans_inside("SELECT leasehold.extend('{3,5,7}', '{1,1,1}', '{1,1,1}', '{t,f,f}', 1000)"),
       "tasks_pkey");
 }
 TEST_F(TaskPlansTest, Complete) {

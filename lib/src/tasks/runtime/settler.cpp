@@ -55,6 +55,8 @@ bool is_final(const std::exception_ptr& error) {
     std::rethrow_exception(error);
   } catch (const ServerRefused& refused) {
     return concerns_one(refused) && !refused.transient();
+  } catch (const std::bad_alloc&) {
+    return false;  // others may return memory
   } catch (const Error&) {
     return false;
   } catch (const std::exception&) {
@@ -229,10 +231,7 @@ bool Settler::save(TaskRun& run, std::string_view progress) {
     note_trouble("progress", std::current_exception());
     const bool foreign = dynamic_cast<const Error*>(&error) == nullptr;
     if (!foreign && !tells_of_outage(error)) return true;
-    if (foreign && ++run.refusals >= most_refusals) {
-      run.refusals = 0;
-      return true;
-    }
+    if (foreign && ++run.failed_saves >= most_refusals) return true;
     if (!away_) run.put_off(true);
     return false;
   }

@@ -90,6 +90,7 @@ struct TaskRun : HeldLease {
   // Belong to the settler while it has the task, and to the board otherwise.
   bool settles_alone = false;    // it was refused by itself, and must not hold up the others again
   int refusals = 0;              // for good, of this outcome by itself
+  int failed_saves = 0;          // of progress, for a reason that no store should have
   bool replaced = false;         // the outcome is a failure in place of another that was refused
   Clock::time_point retry_at{};  // what could not be written is not tried again before
   Backoff again{std::chrono::milliseconds{250}, std::chrono::milliseconds{10'000}};
