@@ -117,11 +117,12 @@ TEST_F(TaskTimeoutTest, ALockedTableCostsNoMoreBackendsThanThePoolHas) {
 class StuckBackends {
  public:
   StuckBackends(PostgresServer& server, const std::string& application)
-      : server_(server), thread_([this, application](const std::stop_token& stop) {
-          pqxx::connection looking{server_.uri()};
+      : server_(server),
+        looking_(server.uri()),
+        thread_([this, application](const std::stop_token& stop) {
           std::set<pid_t> stopped;
           while (!stop.stop_requested()) {
-            pqxx::nontransaction look{looking};
+            pqxx::nontransaction look{looking_};
             const auto rows = look.exec(
                 "SELECT pid FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND "
                 "application_name = '" +
@@ -148,6 +149,7 @@ class StuckBackends {
 
  private:
   PostgresServer& server_;
+  pqxx::connection looking_;
   std::atomic<int> count_{0};
   std::jthread thread_;  // last: it uses everything above
 };
@@ -199,7 +201,11 @@ TEST_F(TaskTimeoutTest, StuckBackendsAreNotReplacedAgainAndAgain) {
   again.exec("LOCK TABLE leasehold.tasks IN ACCESS EXCLUSIVE MODE");
   TaskQueue* const all = &queue;
   std::vector<std::jthread> callers;
-  for (int i = 0; i < connections; ++i) callers.emplace_back([=] { works([=] { all->get(id); }); });
+  for (int i = 0; i < connections; ++i) {
+    callers.emplace_back([=](const std::stop_token& stop) {
+      while (!stop.stop_requested()) works([=] { all->get(id); });
+    });
+  }
   EXPECT_TRUE(eventually([&] { return count(our_backends()) == connections; }))
       << "every place can be used again";
   again.commit();
@@ -244,7 +250,7 @@ TEST_F(TaskTimeoutTest, APoolOfOneTriesAnotherConnectionAtOnce) {
         },
         60s))
         << way;
-    TaskQueue queue{way, {.postgres = {.connections = 1, .command_timeout = 2s}}};
+    TaskQueue queue{way, {.postgres = {.connections = 1, .command_timeout = 5s}}};
     const TaskId id = queue.enqueue({.type = "t"}).id;
     pqxx::connection other{own.uri()};
     pqxx::work lock{other};
