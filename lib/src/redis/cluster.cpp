@@ -39,7 +39,7 @@ std::shared_ptr<const SlotMap> Cluster::slots() {
   changed_.wait_for(lock, access_.connect_timeout,
                     [&]() LEASEHOLD_REQUIRES(mutex_) { return slots_ || rounds_ > round; });
   if (slots_) return slots_;
-  if (refused_) throw ServerRefused(*refused_);
+  if (refused_) refused_->raise();
   throw Unavailable(access_.where + ": no node says where the keys are: " +
                     (problem_.empty() ? "none has answered within the time-out" : problem_));
 }
@@ -108,14 +108,14 @@ void Cluster::ask_one_of_them(const std::stop_token& stop) {
   // Last, because one of them may have left the cluster without knowing it.
   nodes.insert(nodes.end(), access_.seeds.begin(), access_.seeds.end());
   std::string problem;
-  std::optional<ServerRefused> refused;
+  std::optional<Refusal> refused;
   std::optional<SlotMap> found;
   for (const auto& node : nodes) {
     if (found || stop.stop_requested()) break;
     try {
       found = ask(node);
     } catch (const ServerRefused& error) {
-      refused = error;
+      refused.emplace(error);
     } catch (const std::exception& error) {
       problem = error.what();
     }

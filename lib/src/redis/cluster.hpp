@@ -10,9 +10,9 @@
 #include <utility>
 #include <vector>
 
-#include "leasehold/errors.hpp"
 #include "leasehold/redis_link.hpp"
 #include "redis/cluster_slots.hpp"
+#include "redis/redis_errors.hpp"
 #include "redis/redis_uri.hpp"
 #include "support/backoff.hpp"
 #include "support/thread_safety.hpp"
@@ -95,7 +95,7 @@ class Cluster {
   Backoff pauses_ LEASEHOLD_GUARDED_BY(mutex_){std::chrono::milliseconds{50},
                                                std::chrono::milliseconds{1'000}};
   std::string problem_ LEASEHOLD_GUARDED_BY(mutex_);  // of the last round
-  std::optional<ServerRefused> refused_ LEASEHOLD_GUARDED_BY(mutex_);
+  std::optional<Refusal> refused_ LEASEHOLD_GUARDED_BY(mutex_);
   std::jthread thread_ LEASEHOLD_GUARDED_BY(mutex_);  // starts with the first question
 };
 

@@ -11,6 +11,17 @@ namespace leasehold::inline v0::redis {
 /// Says what an error reply of Redis means, and what to do about it.
 ServerRefused explain(std::string_view error_reply, const std::string& where);
 
+/// A refusal that one thread has met and others are told of. Not the exception itself: its copies
+/// share their text, and ThreadSanitizer cannot see that this is safe.
+struct Refusal {
+  explicit Refusal(const ServerRefused& met) : reason(met.reason()), text(met.what()) {}
+
+  [[noreturn]] void raise() const { throw ServerRefused(reason, text); }
+
+  ServerRefused::Reason reason;
+  std::string text;
+};
+
 /// Whether the error means that this server cannot be used, while another one may have taken over
 /// its name: a new connection may help.
 bool is_about_this_server(std::string_view error_reply);

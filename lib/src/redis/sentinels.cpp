@@ -143,7 +143,7 @@ RedisUri::Address Sentinels::find_primary(Deadline deadline) {
   const bool in_time = changed_.wait_until(
       lock, deadline, [&]() LEASEHOLD_REQUIRES(mutex_) { return asked_ >= round; });
   if (in_time && answered_) return *primary_;
-  if (in_time && refused_) throw ServerRefused(*refused_);
+  if (in_time && refused_) refused_->raise();
   throw Unavailable(where_ + ": no sentinel says where the primary is: " +
                     (in_time ? problem_ : "none has answered within the time-out"));
 }
@@ -166,7 +166,7 @@ void Sentinels::run(const std::stop_token& stop) {
 
 void Sentinels::ask_all(const std::stop_token& stop) {
   std::optional<Sentinel::Answer> best;
-  std::optional<ServerRefused> refused;
+  std::optional<Refusal> refused;
   std::string problem;
   std::size_t answers = 0;
   for (const auto& sentinel : sentinels_) {
@@ -176,7 +176,7 @@ void Sentinels::ask_all(const std::stop_token& stop) {
       ++answers;
       if (!best || answer.epoch > best->epoch) best = std::move(answer);
     } catch (const ServerRefused& error) {
-      refused = error;
+      refused.emplace(error);
     } catch (const std::exception& error) {
       problem = error.what();
     }

@@ -8,7 +8,7 @@
 #include <thread>
 #include <vector>
 
-#include "leasehold/errors.hpp"
+#include "redis/redis_errors.hpp"
 #include "redis/redis_uri.hpp"
 #include "support/thread_safety.hpp"
 
@@ -51,7 +51,7 @@ class Sentinels {
   std::optional<RedisUri::Address> primary_ LEASEHOLD_GUARDED_BY(mutex_);
   bool answered_ LEASEHOLD_GUARDED_BY(mutex_) = false;  // one of them, in the last round
   std::string problem_ LEASEHOLD_GUARDED_BY(mutex_);
-  std::optional<ServerRefused> refused_ LEASEHOLD_GUARDED_BY(mutex_);
+  std::optional<Refusal> refused_ LEASEHOLD_GUARDED_BY(mutex_);
   std::jthread thread_ LEASEHOLD_GUARDED_BY(mutex_);  // starts with the first question
 };
 
