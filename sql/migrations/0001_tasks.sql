@@ -607,9 +607,9 @@ $$;
 -- reasons as lease(). Ids are sorted, so that no two callers can deadlock. A lease is still the caller's if
 -- id, version and lease_id are the same.
 
--- Renews leases for `duration` ms, and notes which tasks have been started. A row that somebody has locked does not cost the other leases their
--- renewal. Returns id and lease id of the leases that are still the caller's, and which of them were renewed. No
--- index holds what it changes, so that all updates can be HOT.
+-- Renews leases for `duration` ms, and notes which tasks have been started. A row that somebody has locked does not
+-- cost the other leases their renewal. Returns id and lease id of the leases that are still the caller's, and which
+-- of them were renewed. No index holds what it changes, so that all updates can be HOT.
 CREATE FUNCTION "leasehold".extend(
   ids bigint[], versions bigint[], leases bigint[], now_started boolean[], duration bigint)
 RETURNS TABLE (id bigint, lease bigint, renewed boolean)
@@ -625,7 +625,7 @@ AS $$
 DECLARE
   mine  integer[];  -- places in `ids`
   done  bigint[];
-  named bigint[];  -- their lease ids
+  named bigint[];   -- lease ids of `done`
 BEGIN
   BEGIN
     WITH written AS (

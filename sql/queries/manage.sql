@@ -2,8 +2,8 @@
 
 -- name: update
 -- Changes a task if it is not leased and still has the expected version (function update_task() in migration 1).
---   $1 id   $2 expected version   $3 payload   $4 priority   $5 run_at in microseconds   $6 progress
---   null for no change
+--   $1 id   $2 expected version   $3 payload   $4 priority   $5 run_at in microseconds   $6 progress.
+--   Null for no change.
 -- Reply: the new version and the type, if the task was changed.
 SELECT version, type
 FROM "leasehold".update_task($1::bigint, $2::bigint, $3::json, $4::integer, $5::bigint, $6::json)
