@@ -475,7 +475,9 @@ TEST_F(TaskTimeoutTest, AServerWithoutRoomForConnectionsSaysSoAndGetsBetter) {
     }
   })) {
   }
-  const auto [logger, log] = KeptLog::make();
+  const auto made = KeptLog::make();
+  const auto& logger = made.first;
+  const auto& log = made.second;
   TaskQueue queue{small.uri(), {.postgres = {.connections = 2}, .logger = logger}};
   try {
     queue.enqueue({.type = "t"});
@@ -510,7 +512,9 @@ TEST_F(TaskTimeoutTest, AFullDiskIsSaidAndGetsBetter) {
     migrate(full.uri());
     full.run_sql("CREATE TABLE filler (text text)");
 
-    const auto [logger, log] = KeptLog::make();
+    const auto made = KeptLog::make();
+    const auto& logger = made.first;
+    const auto& log = made.second;
     TaskQueue working_queue{full.uri(), {.logger = logger}};
     Worker worker{working_queue};
     Signal started;

@@ -540,7 +540,9 @@ INSTANTIATE_TEST_SUITE_P(
     [](const auto& test) { return std::string(test.param.name); });
 
 TEST_P(LockedRowTest, DoesNotHoldUpOtherOutcomes) {
-  const auto [logger, log] = KeptLog::make();
+  const auto made = KeptLog::make();
+  const auto& logger = made.first;
+  const auto& log = made.second;
   TaskQueue queue{uri(),
                   {.postgres = {.command_timeout = 5min},
                    .backoff = {.first = 1h, .longest = 1h},
