@@ -20,11 +20,15 @@ std::optional<RedisUri> parsed(std::string_view text) {
 void check_redis(std::string_view text) {
   const auto uri = parsed(text);
   if (!uri) return;
-  expect(uri->host.empty() != uri->socket.empty(), "a Redis URI has a host or a socket");
+  const int places =
+      (uri->host.empty() ? 0 : 1) + (uri->socket.empty() ? 0 : 1) + (uri->seeds.empty() ? 0 : 1);
+  expect(places == 1, "a Redis URI has a host, a socket, or several hosts to ask");
   expect(uri->socket.find('\0') == std::string::npos, "a path is not cut at a zero byte");
   const auto again = parsed(uri->display());
-  expect(again && again->host == uri->host && again->port == uri->port &&
-             again->socket == uri->socket && again->database == uri->database,
+  expect(again && again->topology == uri->topology && again->host == uri->host &&
+             again->port == uri->port && again->socket == uri->socket &&
+             again->seeds == uri->seeds && again->service == uri->service &&
+             again->database == uri->database,
          "what is shown of a Redis URI leads to the same server");
 }
 

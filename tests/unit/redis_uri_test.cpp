@@ -105,6 +105,8 @@ TEST(RedisUriTest, SentinelsAreListed) {
   EXPECT_EQ(uri.service, "pay");
   EXPECT_EQ(uri.database, 3);
   EXPECT_EQ(uri.display(), "redis+sentinel://a:26379,b:1,[::1]:2/pay/3");
+  EXPECT_EQ(redis::RedisUri::parse("redis+sentinel://a/p%2Fq%25").display(),
+            "redis+sentinel://a:26379/p%2Fq%25");
 
   const auto server = uri.at({"primary", 6380});
   EXPECT_EQ(server.display(), "redis://primary:6380/3");
@@ -151,6 +153,7 @@ TEST(RedisUriTest, MessageNamesThePartThatIsWrong) {
       {"rediss://h?verify=maybe", "verify=maybe is unknown, allowed are full and none"},
       {"redis+sentinel://h", "service, the sentinels' name for it, is missing"},
       {"redis+sentinel://h/", "service, the sentinels' name for it, is missing"},
+      {"redis+sentinel://h//2", "service, the sentinels' name for it, is missing"},
       {"redis+sentinel://h,/s", "host is missing"},
       {"redis+sentinel://h:1,h:x/s", "the port of host \"h\""},
       {"redis+sentinel://h/s/x", "database \"x\""},

@@ -32,6 +32,23 @@ int parse_database(std::string_view text) {
   return *number;
 }
 
+/// The opposite of percent_decode().
+std::string percent_encode(std::string_view text) {
+  constexpr std::string_view plain =
+      "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~";
+  constexpr std::string_view digits = "0123456789ABCDEF";
+  std::string encoded;
+  for (const char c : text) {
+    if (plain.find(c) != plain.npos) {
+      encoded += c;
+    } else {
+      const auto byte = static_cast<unsigned char>(c);
+      encoded += {'%', digits[byte / 16], digits[byte % 16]};
+    }
+  }
+  return encoded;
+}
+
 /// `what` names the part for the message. Its text is not shown because it may be a secret.
 std::string percent_decode(std::string_view text, const char* what) {
   std::string out;
@@ -217,8 +234,8 @@ void parse_seeds(std::string_view list, int default_port, RedisUri& uri) {
 void parse_sentinels(std::string_view address, RedisUri& uri) {
   auto service = cut_at(address, '/');
   parse_seeds(address, sentinel_port, uri);
+  const auto database = service ? cut_at(*service, '/') : std::nullopt;
   if (!service || service->empty()) refuse("the service, the sentinels' name for it, is missing");
-  const auto database = cut_at(*service, '/');
   uri.service = percent_decode(*service, "the service");
   if (database && !database->empty()) uri.database = parse_database(*database);
 }
@@ -318,7 +335,7 @@ std::string RedisUri::display() const {
   } else {
     text += topology == Topology::sentinel ? "+sentinel://" : "+cluster://";
     for (const Address& seed : seeds) text += (&seed == &seeds.front() ? "" : ",") + to_text(seed);
-    if (!service.empty()) text += "/" + service;
+    if (!service.empty()) text += "/" + percent_encode(service);
   }
   return text + (database ? "/" + db : "");
 }

@@ -73,6 +73,7 @@ std::optional<SqliteUri> parse_sqlite_uri(std::string_view uri) {
 std::string SqliteUri::display() const {
   std::string out{scheme};
   if (kind != Kind::file) out += memory;
+  if (name.starts_with("//")) out += "//";  // or these would be taken for an authority
   return out + name;
 }
 
